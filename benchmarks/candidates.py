@@ -47,7 +47,7 @@ def _adult(data: Path) -> tuple[mq.Table, Any]:
 
 
 def _compare(name: str, table: mq.Table, workload: Any) -> list[dict[str, Any]]:
-    exact = table._engine.answer(workload) / table._engine.size()
+    exact = table._engine.answer(workload.to_forms()) / table._engine.size()
     errors: dict[tuple[str, int | str], list[float]] = {}
     for _ in range(RUNS):
         for size in SIZES:

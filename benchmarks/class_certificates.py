@@ -173,7 +173,7 @@ def question(name: str, text: str, data: Path) -> Iterator[dict[str, Any]]:
     """What releases of all three-way marginals at epsilon 1 state for one question, and how far off they are."""
     table = _open(name, data)
     queries = mq.marginals(table.domain, k=3)
-    (exact,) = table._engine.answer(mq.where(table.domain, text))
+    (exact,) = table._engine.answer(mq.where(table.domain, text).to_forms())
     for _ in range(QUESTION_RUNS):
         release = mq.release(table, queries, epsilon=1.0, delta=DELTA, ledger=ledger_of(table, 1.0))
         answer = release.answer(text)

@@ -35,7 +35,7 @@ def _measure(data: Path, name: str, *, k: int, mechanism: str) -> dict[str, Any]
     domain = mq.Domain.load(data / f"{name}.domain.json")
     table = mq.open(data / TABLES[name], domain=domain)
     queries = mq.marginals(domain, k=k)
-    truth = table._engine.answer(queries) / table._engine.size()
+    truth = table._engine.answer(queries.to_forms()) / table._engine.size()
     runs = [_once(table, queries, truth, mechanism) for _ in range(RUNS)]
     means = {key: float(f"{np.mean([r[key] for r in runs]):.4g}") for key in runs[0]}
     return {

@@ -57,7 +57,7 @@ def compare(
     rng = np.random.default_rng(5)
     codes = np.minimum(rng.geometric(min(4 / cells, 0.3), N) - 1, cells - 1)
     table = mq.open({"age": codes.tolist()}, domain=workload.domain)
-    exact = table._engine.answer(workload) / workload.denominator
+    exact = table._engine.answer(workload.to_forms()) / workload.denominator
     figures: list[dict[str, Any]] = []
     for mechanism in mechanisms:
         started = time.process_time()

@@ -94,7 +94,7 @@ def _asked(session: Any, table: Any, names: tuple[str, ...], most: int, records:
             break
         kinds.append(answer.kind)
         stated.append(answer.error)
-        true.append(abs(answer.value - int(table._engine.answer(question)[0]) / records))
+        true.append(abs(answer.value - int(table._engine.answer(question.to_forms())[0]) / records))
     return {
         "largest stated error": round(max(stated), 4),
         "median stated error": round(float(np.median(stated[1:])), 4),

@@ -51,7 +51,7 @@ def _until_refused(data: Path, name: str, options: dict[str, Any]) -> dict[str, 
         except BudgetExceeded:
             break
         kinds.append(answer.kind)
-        errors.append(abs(answer.value - int(table._engine.answer(question)[0]) / size))
+        errors.append(abs(answer.value - int(table._engine.answer(question.to_forms())[0]) / size))
         outside += errors[-1] > answer.error
     told = [past for past in session.history() if past.kind == "survey"]
     return {

@@ -32,6 +32,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "_html",
         "_lazy_numba",
         "_version",
+        "core",
         "domain",
         "queries",
         "questions",

@@ -134,7 +134,7 @@ class Loaded:
     def workload(self, k: int) -> tuple[Marginals, str, NDArray[np.int64]]:
         """The queries, what they are in words, and their exact counts."""
         queries, words = tables.workload(self.counts.domain, min(k, len(self.counts.domain)))
-        return queries, words, self.counts.answer(queries)
+        return queries, words, self.counts.answer(queries.to_forms())
 
 
 def load(name: str, data: Path | None) -> Loaded:

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 import maquette as mq
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import Event, Receipt
+from maquette.core.answering import joined, parts_of
+from maquette.core.forms import QueryForms
 from maquette.domain import Domain, Relation
 from maquette.gate.curator import Curator
-from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.base import Margin
 from maquette.queries.marginals import Binned
 from maquette.samplers.noise import Counts, Selection
 from maquette.vault.engine import Engine
@@ -105,10 +107,12 @@ class StoredCounts:
         counted = iter(self._engine.binned(others) if others else [])
         return [_fold(t, full[t.margin]) if t.margin in full else next(counted) for t in tables]
 
-    def answer(self, queries: Queries) -> NDArray[np.int64]:
-        if isinstance(queries, TableQueries):
-            return np.asarray(queries.from_margins(self.margins(queries.margins)), dtype=np.int64)
-        return self._engine.answer(queries)
+    def answer(self, asked: QueryForms) -> NDArray[np.int64]:
+        parts = parts_of(asked, self.domain.sizes)
+        if any(part.names for part in parts):
+            return self._engine.answer(asked)
+        tables = self.margins([margin for part in parts for margin in part.margins])
+        return joined(asked, [part.answers(tables, part.zeros()) for part in parts])
 
 
 def _fold(table: Binned, counts: NDArray[np.int64]) -> NDArray[np.int64]:

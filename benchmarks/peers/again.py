@@ -89,7 +89,7 @@ def store(path: Path, domain: Domain, columns: dict[str, NDArray[Any]]) -> None:
 
 def score(table: mq.Table, rows: SmallDatabase, queries: Any) -> dict[str, float]:
     """Largest error, mean L1 distance of a marginal and mean absolute error of a cell."""
-    exact = Answers(table._engine.answer(queries), table._engine.size())
+    exact = Answers(table._engine.answer(queries.to_forms()), table._engine.size())
     found = rows.answer(queries)
     largest, totals = 0.0, []
     for place in queries.slices.values():

@@ -44,7 +44,7 @@ def opened(own: Desk) -> tuple[mq.Release, mq.Table]:
 def test_the_figures_are_the_true_errors(made):
     release, table = opened(made)
     found = mq.evaluate(release, table)
-    truth = table._engine.answer(release.workload) / table._engine.size()
+    truth = table._engine.answer(release.workload.to_forms()) / table._engine.size()
     off = np.abs(release.answers.fractions - truth)
     assert release.database is not None
     rows_off = np.abs(release.database.answer(release.workload).fractions - truth)

@@ -1,7 +1,6 @@
 """Public arguments that could carry a private number out of 64 bits or out of its sensitivity are refused unseen."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +16,8 @@ from maquette.gate.handle import Table
 from maquette.models.answers import Answers
 from maquette.queries import halfspaces, marginals, prefixes, weights, where
 from maquette.queries.base import Group
-from maquette.queries.counting import MAX_DENOMINATOR
-from maquette.queries.marginals import Binned, Marginals
+from maquette.queries.marginals import Binned
+from maquette.queries.residuals import MAX_DENOMINATOR
 from maquette.questions import answers as public_tables
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import ChoiceQuestion, project
@@ -116,11 +115,6 @@ def _tested(guess: Any, about: Any = None) -> Callable[[Any], Any]:
     return lambda c: c.test(where(DOMAIN, "a >= 1"), guess=guess, about=about)
 
 
-@dataclass(frozen=True)
-class Foreign(Marginals):
-    """A class of queries that states a sensitivity of its own."""
-
-
 CODES = {"a": np.zeros((3, 2000), dtype=np.int64), "b": np.zeros((3, 2000), dtype=np.int64)}
 LONG = np.zeros(2000, dtype=np.int64)
 DEEP = tuple((0, last) for last in range(MAX_NESTING + 1))
@@ -178,9 +172,6 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
         marginals(DOMAIN, attributes=[["huge"]]), noise=NoiseRequest("laplace", PRICE)
     ),
     "2^40 prefixes": lambda c: c.measure(prefixes(DOMAIN, "huge"), noise=NoiseRequest("laplace", PRICE)),
-    "queries that state their own sensitivity": lambda c: c.measure(
-        Foreign(DOMAIN, (("a",),)), noise=NoiseRequest("laplace", PRICE)
-    ),
     "queries over another domain": lambda c: c.measure(
         marginals(SMALL, k=1), noise=NoiseRequest("laplace", PRICE)
     ),

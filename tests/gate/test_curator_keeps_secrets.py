@@ -58,7 +58,7 @@ def _reachable(root: object) -> list[object]:
 
 def test_nothing_private_can_be_reached_from_what_is_returned():
     curator = _curator()
-    exact = curator._engine.answer(QUERIES)
+    exact = curator._engine.answer(QUERIES.to_forms())
     columns = list(curator._engine._columns.values())
     for released in _ask_all(curator):
         for item in _reachable(released):

@@ -43,7 +43,7 @@ def online(ledger, far_at=None, table=None, key="session") -> OnlineCurator:
     curator.catch_up()
     if curator.epoch is None:
         curator.open_epoch(TERMS)
-    exact = int(curator._engine.answer(QUERY)[0]) if table is None else 0
+    exact = int(curator._engine.answer(QUERY.to_forms())[0]) if table is None else 0
     wanted = {exact - guess for guess in far_at or ()}
     curator._far = lambda score, *rest: score in {abs(one) for one in wanted}
     return curator

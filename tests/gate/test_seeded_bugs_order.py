@@ -314,7 +314,7 @@ def _(patch):
     def make(real):
         def run(curator, choice, *, key, **options):
             done = real(curator, choice, key=key, **options)
-            exact = curator._engine.answer(choice.request.queries)
+            exact = curator._engine.answer(choice.request.queries.to_forms())
             done.outcome.parameters["true error"] = float(np.abs(exact).max())
             return done
 

@@ -77,7 +77,7 @@ def fresh(budget=PURE, relation=Relation.ADD_REMOVE, location=None):
 
 
 def exact_count() -> int:
-    return int(table_of(TINY, HISTOGRAM)._engine.answer(QUERY)[0])
+    return int(table_of(TINY, HISTOGRAM)._engine.answer(QUERY.to_forms())[0])
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_a_budget_in_rho_pays_the_square_of_the_epoch_and_draws_gaussian_values(
 def test_fractional_weights_are_tested_on_their_own_grid():
     query = weights(TINY, np.linspace(0, 1, TINY.size)[None, :])
     curator = curator_on(fresh(), draws=[1, 0, 0])
-    exact = int(curator._engine.answer(query)[0])
+    exact = int(curator._engine.answer(query.to_forms())[0])
     curator.open_epoch(TERMS)
     step = query.denominator
     assert curator.test(query, guess=exact + 5 * step).far

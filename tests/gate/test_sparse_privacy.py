@@ -94,7 +94,8 @@ def test_scores_of_all_neighbouring_tables_differ_by_at_most_one_record(relation
     queries = [*(where(TINY, text) for text in ("a = 1", "b = 0 and c = 1", "a < 2 or c = 0")), _fractional()]
     tables = histograms(TINY.size, most=3)
     exact = {
-        table: [int(table_of(TINY, table)._engine.answer(query)[0]) for query in queries] for table in tables
+        table: [int(table_of(TINY, table)._engine.answer(query.to_forms())[0]) for query in queries]
+        for table in tables
     }
     pairs_seen, widest = 0, 0.0
     for one, other in neighbours(tables, relation):

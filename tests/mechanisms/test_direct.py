@@ -19,7 +19,7 @@ from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS, allocate
 from maquette.models.histogram import HistogramModel
 from maquette.models.residual import ResidualModel
 from maquette.queries import marginals, points, prefixes, ranges, union, weights
-from maquette.queries.counting import projected_axes, shift_squared
+from maquette.queries.residuals import projected_axes, shift_squared
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseRequest
 from support.fake_curator import FakeCurator

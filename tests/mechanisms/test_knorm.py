@@ -86,7 +86,8 @@ def test_rows_that_follow_from_others_are_not_measured():
 def test_the_stated_level_holds_and_is_not_far_above_what_happens(relation):
     plan = planned(prefixes(line(4), "age"), relation)
     request = mq_request(plan, Fraction(1))
-    noise, law = SeededNoise(2), request.law(request.sensitivity(plan.measured, relation))
+    sensitivity = request.sensitivity_of(plan.measured.to_forms(), plan.measured.domain, relation)
+    noise, law = SeededNoise(2), request.law(sensitivity)
     zeros = np.zeros(len(plan.body.box), dtype=np.int64)
     drawn = np.array(
         [noise.norm(zeros, body=law.body, resolution=law.resolution, decay=law.decay) for _ in range(1000)]

@@ -77,10 +77,10 @@ def test_largest_errors_do_not_depend_on_the_pieces(asked, monkeypatch):
     exact = asked.on_histogram(counts.reshape(DOMAIN.shape))
     errors = count_errors(exact, asked.denominator, answers, int(counts.sum()))
     expected = [errors[a:b].max() for a, b in groups]
-    assert largest_by_part(engine, asked, answers, groups).tolist() == expected
-    monkeypatch.setattr(CUTTING, "MAX_PIECE_QUERIES", 5)
-    assert len(list(CUTTING.pieces(asked))) > 3
-    assert largest_by_part(engine, asked, answers, groups).tolist() == expected
+    assert largest_by_part(engine, asked.to_forms(), answers, groups).tolist() == expected
+    monkeypatch.setattr(type(engine), "cells_per_pass", 5)
+    assert len(list(asked.to_forms().pieces(DOMAIN.sizes, most=5))) > 3
+    assert largest_by_part(engine, asked.to_forms(), answers, groups).tolist() == expected
 
 
 def test_narrow_numerators_do_not_overflow():

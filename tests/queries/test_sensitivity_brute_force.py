@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import maquette.queries as mq
+from maquette.core import intervals
+from maquette.core.forms import farthest
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import Sensitivity, sensitivity
-from maquette.queries.weights import farthest
 from support.query_cases import (
     KINDS,
     SCALE,
@@ -220,14 +221,14 @@ def test_the_farthest_pair_for_products_of_intervals(cells, closed):
     )
     asked = mq.ranges(domain, *domain.names)
     records = _rows(domain, list(_records(domain)))
-    assert sensitivity.range_sensitivity(cells, closed=closed).distance == int(
+    assert intervals.range_sensitivity(cells, closed=closed).distance == int(
         asked.distances(records, records).l1.max()
     )
 
 
 def test_where_there_is_one_record_only_it_differs_from_itself_in_no_attribute_of_two_cells():
     """`Ranges` leaves attributes of one cell out; the function is right without that, too."""
-    assert sensitivity.range_sensitivity((1, 1), closed=True) == sensitivity.RangeSensitivity(
+    assert intervals.range_sensitivity((1, 1), closed=True) == intervals.RangeSensitivity(
         0, exact=True, spread=True
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maquette.queries.counting import corner_sums
+from maquette.core.tables import corner_sums
 from maquette.queries.sql_compare import FIRST, LAST, _first, _first_whole
 
 PLACES = st.tuples(st.fractions(min_value=-3, max_value=9, max_denominator=4), st.sampled_from([0, 1]))

@@ -34,8 +34,8 @@ def test_what_a_record_moves_is_the_largest_norm_of_a_column_or_of_a_difference(
     columns = queries.numerators.T.astype(np.int64)
     alone = max(body.norm(column) for column in columns)
     apart = max(body.norm(one - other) for one, other in combinations(columns, 2))
-    assert body.shift(queries, Relation.ADD_REMOVE) == alone
-    assert body.shift(queries, Relation.REPLACE_ONE) == apart
+    assert body.shift(queries.to_forms(), Relation.ADD_REMOVE) == alone
+    assert body.shift(queries.to_forms(), Relation.REPLACE_ONE) == apart
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -57,10 +57,12 @@ def test_a_level_per_record_costs_at_most_the_price(relation, price):
     queries, body = _random(3)
     request = NoiseRequest("norm", price, body)
     priced = prices.Prices(Unit.EPSILON, Unit.EPSILON, relation)
-    plan = priced.noise(request, request.sensitivity(queries, relation), coordinates=3)
+    plan = priced.noise(
+        request, request.sensitivity_of(queries.to_forms(), queries.domain, relation), coordinates=3
+    )
     law = plan.law
     assert isinstance(law, Norm)
-    moved = body.shift(queries, relation)
+    moved = body.shift(queries.to_forms(), relation)
     levels = -(-law.resolution * moved.numerator // moved.denominator)
     assert float(law.decay) ** float(levels) >= np.exp(-float(price)) * (1 - 1e-12)
     assert plan.event.epsilon == price
@@ -98,18 +100,19 @@ def test_a_body_is_checked(make):
 def test_noise_in_a_norm_is_refused_where_it_means_nothing():
     _, body = _random(2)
     with pytest.raises(MechanismError, match="given by their weights"):
-        body.shift(prefixes(LINE, "a"), Relation.ADD_REMOVE)
+        body.shift(prefixes(LINE, "a").to_forms(), Relation.ADD_REMOVE)
     with pytest.raises(ParameterError, match="3 queries"):
-        body.shift(weights(LINE, np.eye(5)), Relation.ADD_REMOVE)
+        body.shift(weights(LINE, np.eye(5)).to_forms(), Relation.ADD_REMOVE)
     with pytest.raises(ParameterError, match="with its body"):
         levels_for(None, Fraction(1), Fraction(1))
     with pytest.raises(ParameterError, match="the same on all"):
         levels_for(body, Fraction(0), Fraction(1))
     with pytest.raises(MechanismError, match="list its levels"):
         levels_for(body, Fraction(1), Fraction(1, 10**5))
+    asked = _random(2)[0].to_forms()
     with pytest.raises(ParameterError, match="its body"):
         NoiseRequest("norm", Fraction(1)).law(
-            NoiseRequest("norm", Fraction(1), body).sensitivity(_random(2)[0], Relation.ADD_REMOVE)
+            NoiseRequest("norm", Fraction(1), body).sensitivity_of(asked, LINE, Relation.ADD_REMOVE)
         )
     with pytest.raises(MechanismError, match="each number alone"):
         independent(Norm(Fraction(1), body, 1, Fraction(1, 2)))

@@ -46,7 +46,7 @@ def table() -> Table:
 
 @pytest.fixture(scope="module")
 def truth(table: Table) -> np.ndarray:
-    return table._engine.answer(QUERIES)
+    return table._engine.answer(QUERIES.to_forms())
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,7 @@ def test_a_weighted_table_answers_as_its_records_weigh(queries):
     columns = coded(300)
     held = WeightedTable(MemoryEngine(DOMAIN, columns), weighting(DOMAIN, "spend"))
     expected = queries.on_rows(columns, weights=weights_of(columns))
-    assert held.answer(queries).tolist() == np.asarray(expected).tolist()
+    assert held.answer(queries.to_forms()).tolist() == np.asarray(expected).tolist()
     assert held.size() == weights_of(columns).sum()
     codes, sums = held.distinct("age")
     assert dict(zip(codes.tolist(), sums.tolist(), strict=True)) == {

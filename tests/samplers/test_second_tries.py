@@ -209,9 +209,9 @@ def test_a_drawn_forest_is_one_column_of_bits_per_attribute():
 def test_weighted_records_answer_any_class():
     engine = table_of(DOMAIN, (2, 1, 0, 3))._engine
     weighted = trellis.WeightedTable(engine, Weighting("b", (1, 2), 2, 1.0))
-    assert weighted.answer(where(DOMAIN, "a = 1")).tolist() == [6]
-    assert weighted.answer(Marginals(DOMAIN, (("a",),))).tolist() == [4, 6]
-    assert weighted.answer(where(DOMAIN, "a >= 0")).tolist() == [10]  # looks at no attribute
+    assert weighted.answer(where(DOMAIN, "a = 1").to_forms()).tolist() == [6]
+    assert weighted.answer(Marginals(DOMAIN, (("a",),)).to_forms()).tolist() == [4, 6]
+    assert weighted.answer(where(DOMAIN, "a >= 0").to_forms()).tolist() == [10]  # looks at no attribute
 
 
 def test_weighted_tables_that_are_too_wide_are_refused_by_the_check(monkeypatch):

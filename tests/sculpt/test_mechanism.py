@@ -40,7 +40,7 @@ def opened(domain=DOMAIN):
 
 def errors(release, private):
     """Largest and mean error of rows over the workload."""
-    true = private._engine.answer(release.workload) / private._engine.size()
+    true = private._engine.answer(release.workload.to_forms()) / private._engine.size()
     made = np.abs(release.database.answer(release.workload).fractions - true)
     return made.max(), made.mean()
 
@@ -79,7 +79,7 @@ def test_rows_know_what_a_product_does_not(relation, delta):
     counts = [np.bincount(frame()[a.name], minlength=a.size) / N for a in DOMAIN]
     places = [(i, j) for i in range(4) for j in range(i + 1, 4)]
     product = np.concatenate([np.outer(counts[i], counts[j]).ravel() for i, j in places])
-    true = private._engine.answer(made.workload) / N
+    true = private._engine.answer(made.workload.to_forms()) / N
     rows = made.database.answer(made.workload).fractions
     assert np.abs(rows - true).sum() < 0.6 * np.abs(product - true).sum()
 
@@ -117,7 +117,7 @@ def test_whole_marginals_are_measured_where_they_stand_clear():
     made = mq.release(private, mq.marginals(bits, k=2), epsilon=10.0, delta=1e-6, beta=1e-6, ledger="memory")
     assert made.mechanism == "sculpt"
     assert made.parameters["post"] == "rows"
-    true = private._engine.answer(made.workload) / N
+    true = private._engine.answer(made.workload.to_forms()) / N
     assert np.abs(made.answers.fractions - true).max() <= made.guarantee.alpha < 0.05
     assert errors(made, private)[0] < 0.02
 

@@ -9,11 +9,11 @@ import pytest
 
 from maquette import open as open_table
 from maquette.accounting.budget import Unit
+from maquette.core.tables import count_margins
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ReleaseError
 from maquette.models.answers import generator
 from maquette.queries import where
-from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages
@@ -150,7 +150,8 @@ def test_a_release_with_refined_tables_gives_replicates():
     again = SculptModel.from_arrays(DOMAIN, *model.to_arrays())
     made = [refit(one, m=4000, names=DOMAIN.names, rng=generator("refined")) for one in (model, again)]
     true, got = (
-        count_margins(DOMAIN, one, [("name", "place")])["name", "place"] for one in (columns, made[0].columns)
+        count_margins(DOMAIN.sizes, one, [("name", "place")])["name", "place"]
+        for one in (columns, made[0].columns)
     )
     assert np.abs(true[0].sum() - got[0].sum()) < 200
     assert all(np.array_equal(made[0].columns[name], made[1].columns[name]) for name in DOMAIN.names)

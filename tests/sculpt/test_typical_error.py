@@ -145,7 +145,7 @@ def test_the_choice_on_a_small_universe_is_better_than_carved_rows():
     made = calibrate.table(case)
     queries = mq.marginals(made.domain, k=2)
     private = made.open()
-    true = private._engine.answer(queries) / case.n
+    true = private._engine.answer(queries.to_forms()) / case.n
 
     def error(mechanism: str) -> float:
         off = [_released(private, queries, mechanism).answers.fractions - true for _ in range(20)]

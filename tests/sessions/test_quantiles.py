@@ -163,7 +163,7 @@ def test_no_pair_of_tiny_tables_moves_a_border_question_beyond_its_sensitivity(r
     exact = {}
     for one in histograms(SMALL.size, most=2):
         engine = table_of(SMALL, one)._engine
-        exact[one] = np.array([int(engine.answer(query)[0]) for query in queries])
+        exact[one] = np.array([int(engine.answer(query.to_forms())[0]) for query in queries])
     moved = np.max([np.abs(exact[a] - exact[b]) for a, b in neighbours(list(exact), relation)], axis=0)
     for query, most in zip(queries, moved, strict=True):
         assert Fraction(int(most), GRID) == query.sensitivity(relation).linf <= 1
@@ -174,8 +174,8 @@ def test_an_answer_is_the_gap_and_the_level():
     counts = np.random.default_rng(2).integers(0, 50, SMALL.size)
     engine = table_of(SMALL, tuple(counts))._engine
     for level, group, below, query in border_queries():
-        inside, first = (int(engine.answer(one)[0]) / counts.sum() for one in (group, below))
-        found = int(engine.answer(query)[0]) / GRID / counts.sum()
+        inside, first = (int(engine.answer(one.to_forms())[0]) / counts.sum() for one in (group, below))
+        found = int(engine.answer(query.to_forms())[0]) / GRID / counts.sum()
         assert found == pytest.approx(first + float(level) * (1 - inside), abs=1 / GRID)
 
 

@@ -47,7 +47,10 @@ QUESTION = cache(SEARCH.question)
 @cache
 def expected(question: Question) -> float:
     """The exact answer on BASE, which an attacker who has to tell two tables apart knows."""
-    return float(table_of(SMALL, BASE)._engine.answer(question.queries)[0]) / question.queries.denominator
+    return (
+        float(table_of(SMALL, BASE)._engine.answer(question.queries.to_forms())[0])
+        / question.queries.denominator
+    )
 
 
 def searched(histogram: tuple[int, ...]) -> tuple[np.ndarray, list[tuple[int, ...]], float]:
@@ -115,7 +118,9 @@ def test_the_audit_sees_a_search_that_is_led_by_the_exact_answers(monkeypatch):
         engine = opened(domain, histogram)._engine
 
         def exact(self, value, error):
-            real(self, float(engine.answer(self.pending.queries)[0]) / GRID / sum(histogram), error)
+            real(
+                self, float(engine.answer(self.pending.queries.to_forms())[0]) / GRID / sum(histogram), error
+            )
 
         monkeypatch.setattr(Search, "take", exact)
         return opened(domain, histogram)

@@ -194,11 +194,11 @@ def test_the_replay_catches_a_refusal_after_the_look(monkeypatch):
     options = CASES["as needed"]
     real = gate.OnlineCurator._look
 
-    def peeking(self, queries, guess, held):
-        exact = int(self._engine.answer(queries)[0])
+    def peeking(self, asked, guess, held):
+        exact = int(self._engine.answer(asked)[0])
         if exact % 2:  # any fact about the table would do
             raise BudgetExceeded("no", unit="epsilon", needed=0, left=0)
-        return real(self, queries, guess, held)
+        return real(self, asked, guess, held)
 
     monkeypatch.setattr(gate.OnlineCurator, "_look", peeking)
     first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, options)

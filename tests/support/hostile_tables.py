@@ -126,7 +126,9 @@ def all_looks(engine: Any) -> dict[str, Any]:
     if small and '"' not in small[0]:
         first = domain[small[0]]
         predicate = where(domain, f'"{first.name}" = {_literal(first)}')
-        looks["answer"] = engine.answer(union(predicate, Marginals(domain, ((small[0],),)))).tolist()
+        looks["answer"] = engine.answer(
+            union(predicate, Marginals(domain, ((small[0],),))).to_forms()
+        ).tolist()
     return looks
 
 

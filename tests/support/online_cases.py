@@ -39,7 +39,7 @@ def people(n: int = 20_000, seed: int = 0, *, engine: Any = MemoryEngine) -> Tab
 
 def truth(table: Table, text: str) -> float:
     engine = table._engine
-    return int(engine.answer(where(PEOPLE, text))[0]) / max(engine.size(), 1)
+    return int(engine.answer(where(PEOPLE, text).to_forms())[0]) / max(engine.size(), 1)
 
 
 def book(

@@ -20,7 +20,7 @@ from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.mechanisms.base import MECHANISMS
 from maquette.queries.base import Queries
-from maquette.queries.counting import ripple
+from maquette.queries.residuals import ripple
 from maquette.questions.measurement import Residual
 from maquette.releasing.planning import prepare
 from maquette.releasing.request import Request

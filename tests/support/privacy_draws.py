@@ -66,7 +66,7 @@ def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.nd
 
 def _by_definition(asked: public.Draw, engine: Any, queries: Queries, scale: Scale) -> np.ndarray:
     """max over q of |q(x) - n q(y) / m| in counts, over D, times the resolution, rounded up."""
-    exact, n = engine.answer(queries), engine.size()
+    exact, n = engine.answer(queries.to_forms()), engine.size()
     sizes = [engine.domain[name].size for name in queries.attributes]
     levels: list[int] = []
     for places in _places(math.prod(sizes), asked.m):

@@ -125,7 +125,9 @@ def test_the_double_pays_what_a_real_release_pays(small, mechanism):
     if pure:  # few cells, so that a histogram can be made
         queries = mq.marginals(made.domain, attributes=[made.domain.names[:2]])
         loaded = cells.Loaded("part", loaded.counts)
-        object.__setattr__(loaded, "workload", lambda k: (queries, "part", loaded.counts.answer(queries)))
+        object.__setattr__(
+            loaded, "workload", lambda k: (queries, "part", loaded.counts.answer(queries.to_forms()))
+        )
     outcome, curator = cells.release(loaded, workload, mechanism, seed=0)
     request = Request.of(
         queries, epsilon=1.0, delta=0.0 if pure else cells.DELTA, mechanism=mechanism, beta=0.05,

@@ -92,7 +92,7 @@ def test_the_rows_of_a_peer_are_scored_by_the_same_metrics(tmp_path):
     assert again.score(table, SmallDatabase(columns), queries) == {"max": 0.0, "L1": 0.0, "abs": 0.0}
     moved = columns | {"x0": np.zeros(200, dtype=np.int64)}
     found = again.score(table, SmallDatabase(moved), queries)
-    truth = table._engine.answer(queries) / 200
+    truth = table._engine.answer(queries.to_forms()) / 200
     off = np.abs(SmallDatabase(moved).answer(queries).fractions - truth)
     assert found["max"] == pytest.approx(off.max(), rel=1e-3)
     assert found["L1"] == pytest.approx(off.sum() / 3, rel=1e-3)

@@ -17,9 +17,8 @@ import pytest
 import maquette as mq
 from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.errors import ParameterError
 from maquette.mechanisms.base import MECHANISMS, Mechanism, Prepared, Registry, Task
-from maquette.queries import canonical_hash, forms, from_json, to_json
+from maquette.queries import Sensitivity, canonical_hash, forms, from_json, to_json
 from maquette.vault import readers
 from support.privacy_replay import SOURCES, SURVEY, check_replay, neighbours_of, release, table
 from support.query_cases import SCALE, plain_distinct, plain_sensitivity
@@ -139,15 +138,29 @@ def test_the_class_agrees_with_its_definition(residues, step):
     assert canonical_hash(again) == canonical_hash(queries)
 
 
-def test_the_class_is_answered_through_the_gate_only_where_it_is_listed(residues, monkeypatch):
+OPTIONS = {"epsilon": 50.0, "mechanism": "laplace", "relation": "replace-one", "ledger": "memory"}
+
+
+def test_the_class_is_answered_through_the_gate(residues):
     queries = residues(DOMAIN, "a", 2)
-    columns = {"a": [0, 1, 2, 2], "b": [0, 1, 1, 0]}
-    options = {"epsilon": 50.0, "mechanism": "laplace", "relation": "replace-one", "ledger": "memory"}
-    made = mq.release(mq.open(columns, domain=DOMAIN), queries, **options)
+    made = mq.release(mq.open({"a": [0, 1, 2, 2], "b": [0, 1, 1, 0]}, domain=DOMAIN), queries, **OPTIONS)
     assert made.answers.fractions == pytest.approx([0.75, 0.25], abs=0.3)
-    monkeypatch.delitem(forms.READERS, residues)
-    with pytest.raises(ParameterError, match="known kind"):
-        mq.release(mq.open(columns, domain=DOMAIN), queries, **options)
+
+
+@pytest.mark.privacy
+def test_a_class_that_understates_its_sensitivity_is_charged_what_its_weights_show(
+    residues, monkeypatch, tmp_path
+):
+    queries = residues(DOMAIN, "a", 2)
+    honest = queries.sensitivity(Relation.REPLACE_ONE)
+    nothing = Sensitivity(honest.l1 / 1000, honest.l2_squared / 1000, honest.linf / 1000)
+    monkeypatch.setattr(residues, "sensitivity", lambda self, relation: nothing)
+    place = tmp_path / "people.ledger"
+    table = mq.open({"a": [0, 1, 2, 2], "b": [0, 1, 1, 0]}, domain=DOMAIN)
+    mq.release(table, queries, **OPTIONS | {"ledger": place})
+    with mq.Ledger.open(place) as ledger:
+        (paid,) = [one for one in ledger.entries(kind="reserve") if one.body.get("ask") == "measure"]
+    assert Fraction(paid.body["l1"]) == honest.l1
 
 
 # --- the source ---

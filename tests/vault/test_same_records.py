@@ -37,7 +37,7 @@ LOOKS = {
     "size": lambda engine: engine.size(),
     "margins": lambda engine: engine.margins([("b",)])[("b",)].tolist(),
     "values": lambda engine: engine.distinct("a")[1].tolist(),
-    "answer": lambda engine: engine.answer(marginals(DOMAIN, k=2)).tolist(),
+    "answer": lambda engine: engine.answer(marginals(DOMAIN, k=2).to_forms()).tolist(),
     "commitment": lambda engine: engine.commitment(b"s"),
 }
 CHANGES = {

@@ -129,7 +129,7 @@ class Domain:
         return {name: place for place, name in enumerate(self.names)}
 
     @cached_property
-    def _sizes(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, int]:
         """Cells per attribute by name."""
         return dict(zip(self.names, self.shape, strict=True))
 
@@ -159,7 +159,7 @@ class Domain:
     @checks_arguments
     def cells(self, names: Iterable[str]) -> int:
         """How many cells the table over these attributes has."""
-        sizes, listed = self._sizes, list(names)
+        sizes, listed = self.sizes, list(names)
         try:
             return math.prod([sizes[name] for name in listed])
         except KeyError:

@@ -26,12 +26,13 @@ import numpy as np
 from maquette.accounting.budget import UNITS, Budget, Cost, Unit, spent_with
 from maquette.accounting.events import Event, Receipt, from_body
 from maquette.accounting.ledger import Entry, Ledger, Record, step_key
+from maquette.core.forms import QueryForms
 from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import LedgerError
 from maquette.gate import prices
 from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment
 from maquette.gate.prices import Counts, Prices, SelectionPlan
-from maquette.queries.base import Queries, Sensitivity
+from maquette.queries.base import Sensitivity
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import one_each
 from maquette.questions.measurement import (
@@ -50,7 +51,7 @@ from maquette.questions.measurement import (
     verdict_of,
 )
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseLaw, NoiseRequest, independent
-from maquette.questions.sparse import Guess, OpenEpoch
+from maquette.questions.sparse import OpenEpoch
 from maquette.samplers.noise import Noise, SystemNoise, add_noise
 
 Exact = Callable[[], Counts]
@@ -340,21 +341,21 @@ class SteppedBarrier(Barrier):
         shift = self._plus_noise(0, Laplace(terms.threshold_price, plan.threshold_scale))
         return pack(sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS)))
 
-    def _look_all(self, guesses: Sequence[Guess], current: OpenEpoch) -> list[bytes]:
+    def _look_all(self, tests: Sequence[tuple[QueryForms, int]], current: OpenEpoch) -> list[bytes]:
         """Outcomes in order, up to and with the first that is far off; of the rest, that they were not tested."""
         outcomes: list[tuple[int, int | None]] = []
-        for one in guesses:
-            outcomes.append(self._look(one.queries, one.guess, current))
+        for query, guess in tests:
+            outcomes.append(self._look(query, guess, current))
             if outcomes[-1][0] == Verdict.FAR:
                 break
-        return pack_outcomes(outcomes, len(guesses))
+        return pack_outcomes(outcomes, len(tests))
 
-    def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> tuple[int, int | None]:
+    def _look(self, query_forms: QueryForms, guess: int, current: OpenEpoch) -> tuple[int, int | None]:
         """Near or far, and a value; 0 for a near one, None where values are not asked for."""
-        exact, law = int(self._engine.answer(queries)[0]), current.epoch.answer_noise
-        if not self._far(sparse.score(exact, guess), current, queries.denominator):
+        exact, law = int(self._engine.answer(query_forms)[0]), current.epoch.answer_noise
+        if not self._far(sparse.score(exact, guess), current, query_forms.top):
             return Verdict.NEAR, None if law is None else 0
-        return Verdict.FAR, None if law is None else self._plus_noise(exact, law, queries.denominator)
+        return Verdict.FAR, None if law is None else self._plus_noise(exact, law, query_forms.top)
 
     def _far(self, score: int, current: OpenEpoch, denominator: int) -> bool:
         """The one place where a score meets the secret threshold."""

@@ -24,7 +24,6 @@ from maquette.gate import prices
 from maquette.gate.barrier import Barrier, Exact, Note, SteppedBarrier
 from maquette.gate.handle import Table
 from maquette.gate.prices import Counts
-from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions import bounds, sparse
@@ -116,15 +115,15 @@ class Curator(Barrier):
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
         """
-        bounds.check_queries(self.domain, queries)
+        query_forms = bounds.forms_of(self.domain, queries)
         bounds.check_type(noise, NoiseRequest, "a request for noise, a kind with its price")
         values, law, receipt = self._noisy(
-            {"ask": "measure", "queries": canonical_hash(queries)},
-            noise.sensitivity(queries, self.relation),
+            {"ask": "measure", "queries": query_forms.name},
+            noise.sensitivity_of(query_forms, self.domain, self.relation),
             noise,
-            lambda: self._engine.answer(queries),
-            denominator=queries.denominator,
-            coordinates=queries.count,
+            lambda: self._engine.answer(query_forms),
+            denominator=query_forms.top,
+            coordinates=query_forms.count(self.domain.sizes),
             note=note,
         )
         return Measurement(queries, values, law, receipt)
@@ -137,11 +136,15 @@ class Curator(Barrier):
 
         Guarantee: permute-and-flip for a pure price, the exponential mechanism for a price in rho; sensitivity 1.
         """
-        bounds.check_queries(self.domain, queries)
-        check_answers(answers, queries.count)
+        query_forms = bounds.forms_of(self.domain, queries)
+        check_answers(answers, query_forms.count(self.domain.sizes))
         plan = self._prices.choice(price)
-        request = {"ask": "select signed" if signed else "select"} | answers_request(queries, answers)
-        return self._choose(plan, request, lambda: errors_of(self._engine, queries, answers, signed=signed))
+        request = {"ask": "select signed" if signed else "select"} | answers_request(
+            query_forms.name, answers
+        )
+        return self._choose(
+            plan, request, lambda: errors_of(self._engine, query_forms, answers, signed=signed)
+        )
 
     def choose(self, question: ChoiceQuestion, *, price: Fraction, method: Selection | None = None) -> int:
         """The number of a candidate with a large score.
@@ -150,13 +153,13 @@ class Curator(Barrier):
             exponential mechanism for a price in rho or where it is asked for.
         """
         bounds.check_type(question, ChoiceQuestion, "candidates with their score")
-        question.check(self.domain)
+        query_forms = question.check(self.domain)
         monotone = question.is_monotone(self.relation)
         plan = self._prices.choice(price, monotone=monotone, method=method)
         return self._choose(
             plan,
             question.request(),
-            lambda: question.scores(self._engine.answer(question.queries), self._engine.size()),
+            lambda: question.scores(self._engine.answer(query_forms), query_forms.top, self._engine.size()),
         )
 
     def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase:
@@ -200,12 +203,13 @@ class Curator(Barrier):
         Guarantee: each group's largest error has sensitivity 1, so g groups are a vector of L1 sensitivity g and
             L2 sensitivity sqrt(g).
         """
-        bounds.check_queries(self.domain, queries)
-        check_answers(answers, queries.count)
-        parts = [(0, queries.count)] if groups is None else group_ends(groups, queries.count)
-        request = {"ask": "largest error", "groups": parts} | answers_request(queries, answers)
+        query_forms = bounds.forms_of(self.domain, queries)
+        count = query_forms.count(self.domain.sizes)
+        check_answers(answers, count)
+        parts = [(0, count)] if groups is None else group_ends(groups, count)
+        request = {"ask": "largest error", "groups": parts} | answers_request(query_forms.name, answers)
         return self._ones_at(
-            request, len(parts), price, lambda: largest_by_part(self._engine, queries, answers, parts)
+            request, len(parts), price, lambda: largest_by_part(self._engine, query_forms, answers, parts)
         )
 
     def class_errors(
@@ -341,12 +345,9 @@ class OnlineCurator(Curator, SteppedBarrier):
         """
         with self._ledger.turn(self._key):
             bounds.check_list(guesses, Guess, "a list of guesses")
-            for one in guesses:
-                check_guess(self.domain, one, self._tested().epoch, self.relation)
+            tests = [(check_guess(self.domain, g, self._tested().epoch), g.guess) for g in guesses]
             records = self._records(TEST, (one.body for one in guesses))
-            if (
-                self._begun
-            ):  # storing failed: what was seen is stored first, and is the answer to the same guesses
+            if self._begun:  # storing failed: what was seen is stored first, and answers the same guesses
                 begun = {entry.key: entry.request for entry in self._begun}
                 self._leave_begun()
                 if list(begun.values()) == [one.request for one in records[: len(begun)]]:
@@ -355,7 +356,7 @@ class OnlineCurator(Curator, SteppedBarrier):
             current, room = self._tested(), self._ledger.room(self._key)
             count = len(guesses) if room is None else max(room, 1)
             self._begun = self._ledger.begin_all(records[:count], parent=self._key)
-            stored = self._ledger.store_all(self._begun, lambda: self._look_all(guesses[:count], current))
+            stored = self._ledger.store_all(self._begun, lambda: self._look_all(tests[:count], current))
             self._begun = []
             return outcomes_of([self._follow(entry) for entry in stored])
 

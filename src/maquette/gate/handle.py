@@ -242,4 +242,4 @@ def exact_answers(table: Table, queries: Queries) -> Truth:
             "the release and the table have different domains; open the table with the release's own domain"
         )
     engine = engine_of(table)
-    return Truth(engine.answer(queries), queries.denominator, engine.size())
+    return Truth(engine.answer(queries.to_forms()), queries.denominator, engine.size())

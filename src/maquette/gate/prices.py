@@ -20,8 +20,8 @@ from maquette.accounting.conversions import SMOOTHING, log_ratio
 from maquette.domain import Domain, Persons, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Margin, Sensitivity
-from maquette.queries.counting import projected_axes, ripple, shift_squared
 from maquette.queries.marginals import Binned, table_sensitivity
+from maquette.queries.residuals import projected_axes, ripple, shift_squared
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import check_tables, relative, without_overlap
 from maquette.questions.findings import threshold_for
@@ -389,7 +389,7 @@ class Prices:
     ) -> ResidualPlan:
         """What residuals of margins with noise of these variances cost together.
 
-        Guarantee: rho-zCDP with rho = sum of shift^2 / (2 variance) (`queries/counting.py`); the noises together are
+        Guarantee: rho-zCDP with rho = sum of shift^2 / (2 variance) (`queries/residuals.py`); the noises together are
             one Gaussian in coordinates scaled to variance 1, and that is the event in the ledger. Where mu^2 / 2 is
             counted the noise is wider by the smoothing, and costs as much as asked.
         """

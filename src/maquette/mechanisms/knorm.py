@@ -260,7 +260,8 @@ class PreparedKNorm(Prepared):
 
     def _law(self, price: Fraction) -> Norm:
         request = self._request(price)
-        law = request.law(request.sensitivity(self._plan.measured, self.task.relation))
+        measured = self._plan.measured
+        law = request.law(request.sensitivity_of(measured.to_forms(), measured.domain, self.task.relation))
         assert isinstance(law, Norm)
         return law
 

@@ -20,7 +20,7 @@ from maquette.mechanisms.postprocess import NoisyAnswers
 from maquette.mechanisms.shape import WeightedMargin
 from maquette.models.residual import ResidualModel, below, cell_variance
 from maquette.queries.base import MAX_ANSWERS, Margin
-from maquette.queries.counting import projected_axes, ripple, shift_squared
+from maquette.queries.residuals import projected_axes, ripple, shift_squared
 from maquette.theory import draws
 
 Weighting = Literal["marginal", "fourth root", "cell"]

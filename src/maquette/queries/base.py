@@ -14,7 +14,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from maquette import _check, _html
 from maquette._arguments import checks_arguments
+from maquette.core.forms import MAX_LISTED, Form, QueryForms, Sensitivity, Weights
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 
@@ -69,21 +69,6 @@ Margin = tuple[str, ...]
 """Names of attributes, in domain order: the table over them."""
 Columns = Mapping[str, NDArray[Any]]
 """Coded columns of equal length, by attribute name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """How far the answers (as counts, denominator divided out) of two neighbouring tables can lie apart."""
-
-    l1: Fraction
-    l2_squared: Fraction
-    linf: Fraction
-    norm: Fraction | None = None
-    """In the norm of a body; None where none was asked for."""
-
-    def __add__(self, other: Sensitivity) -> Sensitivity:
-        """For two classes whose worst cases meet in one record."""
-        return Sensitivity(self.l1 + other.l1, self.l2_squared + other.l2_squared, max(self.linf, other.linf))
 
 
 class Norms(NamedTuple):
@@ -158,6 +143,31 @@ class Queries(ABC):
     @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Sensitivities of the whole vector of answers, in counts; never too small."""
+
+    def form(self) -> Form:
+        """The queries as plain arrays, as the gate takes them: sums over private records are its own.
+
+        By default their weights on all public cells, where these are few enough to be listed.
+        """
+        from maquette.queries.condition import all_cells
+
+        names = self.attributes or self.domain.names[:1]
+        if self.count * self.domain.cells(names) > MAX_LISTED:
+            raise WorkloadError(
+                f"{self.count:,} queries over {self.domain.cells(names):,} cells are too many to list their weights "
+                f"(at most {MAX_LISTED:,} numbers); ask fewer queries, or attributes with fewer cells"
+            )
+        cells = all_cells(tuple(self.domain[name].size for name in names), names)
+        weights = np.asarray(self.columns_of(cells))
+        if weights.dtype.kind not in "biu":
+            raise WorkloadError(
+                f"expected whole numerators of the weights, got {weights.dtype}; use weights()"
+            )
+        return Weights(names, weights.astype(np.int32), self.denominator)
+
+    def to_forms(self) -> QueryForms:
+        """What the gate takes: the forms of all parts, under one name."""
+        return QueryForms(tuple(part.form() for part in self.classes), canonical_hash(self))
 
     @property
     def exact_sensitivity(self) -> bool:
@@ -325,9 +335,9 @@ class TableQueries(Queries):
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
         check_size(self.count)
-        from maquette.queries.counting import count_margins
+        from maquette.core.tables import count_margins
 
-        return self.from_margins(count_margins(self.domain, columns, self.margins, weights))
+        return self.from_margins(count_margins(self.domain.sizes, columns, self.margins, weights))
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
         check_size(self.count)

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.forms import ALWAYS, NEVER, Condition, Every, Leaf, Runs, Some, leaves, mask
+from maquette.core.forms import table_mask as cell_mask
 from maquette.domain import Domain
 from maquette.queries.base import Columns, Margin, Queries, column
 
 # Sets of cells of one attribute, as runs: sorted, disjoint, not touching, ends included.
-
-Runs = tuple[tuple[int, int], ...]
 
 MAX_LOOKUP_CELLS = 2**20
 """Attributes up to this size are looked up in a table, larger ones by comparison."""
@@ -72,14 +72,6 @@ def codes(runs: Runs) -> tuple[int, ...]:
     return tuple(code for low, high in runs for code in range(low, high + 1))
 
 
-def mask(runs: Runs, size: int) -> NDArray[np.bool_]:
-    """True at the members."""
-    member = np.zeros(size, dtype=bool)
-    for low, high in runs:
-        member[low : high + 1] = True
-    return member
-
-
 def holds(runs: Runs, column: NDArray[Any], size: int) -> NDArray[np.bool_]:
     """Which of these codes are members."""
     if size <= MAX_LOOKUP_CELLS:
@@ -88,34 +80,6 @@ def holds(runs: Runs, column: NDArray[Any], size: int) -> NDArray[np.bool_]:
     for low, high in runs:
         member |= (column >= low) & (column <= high)
     return member
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """The record's cell of this attribute is among these."""
-
-    attribute: str
-    runs: Runs
-
-
-@dataclass(frozen=True, slots=True)
-class Every:
-    """All parts hold; without parts, always."""
-
-    parts: tuple[Condition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Some:
-    """At least one part holds; without parts, never."""
-
-    parts: tuple[Condition, ...]
-
-
-Condition = Leaf | Every | Some
-
-ALWAYS = Every(())
-NEVER = Some(())
 
 
 def simplify(domain: Domain, condition: Condition) -> Condition:
@@ -144,14 +108,6 @@ def opposite(domain: Domain, condition: Condition) -> Condition:
         return Leaf(condition.attribute, complement(condition.runs, size))
     parts = tuple(opposite(domain, part) for part in condition.parts)
     return Some(parts) if isinstance(condition, Every) else Every(parts)
-
-
-def leaves(condition: Condition) -> Iterator[Leaf]:
-    if isinstance(condition, Leaf):
-        yield condition
-    else:
-        for part in condition.parts:
-            yield from leaves(part)
 
 
 def attributes(domain: Domain, condition: Condition) -> Margin:
@@ -221,22 +177,7 @@ def _side(condition: Condition, name: str, masks: RowMasks) -> NDArray[np.bool_]
 
 def table_mask(domain: Domain, condition: Condition, names: Margin) -> NDArray[np.bool_]:
     """Which cells of the table over `names` satisfy the condition."""
-    shape = tuple(domain[name].size for name in names)
-    return np.broadcast_to(_open_mask(domain, condition, names), shape)
-
-
-def _open_mask(domain: Domain, condition: Condition, names: Margin) -> NDArray[Any]:
-    """The mask with axes of length 1 where it does not matter."""
-    if isinstance(condition, Leaf):
-        size = domain[condition.attribute].size
-        shape = [size if name == condition.attribute else 1 for name in names]
-        return mask(condition.runs, size).reshape(shape)
-    every = isinstance(condition, Every)
-    table = np.full([1] * len(names), every, dtype=bool)
-    for part in condition.parts:
-        other = _open_mask(domain, part, names)
-        table = table & other if every else table | other
-    return table
+    return cell_mask(sizes_of(domain), condition, names)
 
 
 def _merge_leaves(domain: Domain, parts: list[Condition], same: type[Every] | type[Some]) -> list[Condition]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette._arguments import checks, checks_arguments
+from maquette.core import forms
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -129,6 +130,17 @@ class Conjunctions(TableQueries):
             cells = table[(slice(0, 2) if self.literals else slice(1, 2),) * len(chosen)]
             answers.append(cells.ravel())
         return np.concatenate(answers)
+
+    def form(self) -> forms.Tables:
+        """The cells of every set of attributes whose codes are 0 and 1, or all 1."""
+        check_size(self.count)
+        chosen = tuple(self._chosen())
+        cells: list[NDArray[np.int64]] = []
+        for names_ in chosen:
+            shape = tuple(self.domain[name].size for name in names_)
+            codes = np.indices([len(self._values)] * len(names_)).reshape(len(names_), -1) + self._values[0]
+            cells.append(np.ravel_multi_index(tuple(codes), shape).astype(np.int64))
+        return forms.Tables(chosen, tuple(cells))
 
     def query_keys(self) -> Iterator[condition.Key | None]:
         sizes = condition.sizes_of(self.domain)

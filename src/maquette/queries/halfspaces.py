@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from maquette import _check
 from maquette._arguments import checks, checks_arguments
+from maquette.core import forms
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import base, condition, names, sensitivity
@@ -195,13 +196,35 @@ class Halfspaces(Queries):
             columns[place] = mask
         return columns
 
+    def form(self) -> forms.Scores:
+        numbers: list[tuple[NDArray[np.int64], ...]] = []
+        thresholds: list[NDArray[np.int64]] = []
+        places: list[int] = []
+        for normal, members in self._by_normal().items():
+            factors, limits = self._whole(normal, [self.thresholds[p] for p in members])
+            cells = [whole_values(column).numerators for column in self._columns]
+            if _reach(factors, cells, limits) > forms.MAX_SCORE:
+                raise WorkloadError(
+                    f"the half-space {self.text(members[0])!r:.200} needs numbers of more than 61 bits; write its "
+                    "normal with fewer digits"
+                )
+            numbers.append(
+                tuple(np.array(c, dtype=np.int64) * f for f, c in zip(factors, cells, strict=True))
+            )
+            thresholds.append(np.array(limits, dtype=np.int64))
+            places += members
+        claim = int(self.sensitivity(Relation.ADD_REMOVE).l1)
+        return forms.Scores(self.over, tuple(numbers), tuple(thresholds), np.argsort(places), claim)
+
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
-        from maquette.queries.counting import count_margins
+        from maquette.core.tables import count_margins
 
         weights = base.whole_or_float(weights)
         length = base.length(columns, weights)
         if self.domain.cells(self.over) <= min(MAX_PROJECTED_CELLS, length):
-            return self._from_table(count_margins(self.domain, columns, [self.over], weights)[self.over])
+            return self._from_table(
+                count_margins(self.domain.sizes, columns, [self.over], weights)[self.over]
+            )
         codes = {name: base.column(self.domain, columns, name) for name in self.over}
         return self._counts(codes, np.ones(length, dtype=np.int64) if weights is None else weights)
 
@@ -286,21 +309,30 @@ class Halfspaces(Queries):
             places_of.setdefault(normal, []).append(place)
         return places_of
 
+    def _whole(self, normal: Normal, thresholds: Sequence[Fraction]) -> tuple[list[int], list[int]]:
+        """A normal and thresholds for the whole numbers of cells, over one denominator."""
+        denominators = [whole_values(column).denominator for column in self._columns]
+        slopes = [weight / denominator for weight, denominator in zip(normal, denominators, strict=True)]
+        scale = math.lcm(*(slope.denominator for slope in slopes))
+        return [int(slope * scale) for slope in slopes], [math.ceil(t * scale) for t in thresholds]
+
     def _project(
         self, normal: Normal, codes: Columns, thresholds: Sequence[Fraction]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Weighted sums and thresholds in whole numbers; in Python's where 64 bits would not do."""
+        factors, limits = self._whole(normal, thresholds)
         cells = [whole_values(column) for column in self._columns]
-        slopes = [weight / whole.denominator for weight, whole in zip(normal, cells, strict=True)]
-        scale = math.lcm(*(slope.denominator for slope in slopes))
-        factors = [int(slope * scale) for slope in slopes]
-        limits = [math.ceil(threshold * scale) for threshold in thresholds]
-        sizes = [max(1, abs(f)) * max(map(abs, w.numerators)) for f, w in zip(factors, cells, strict=True)]
-        dtype = np.int64 if sum(sizes) + max(map(abs, limits)) < MAX_SUM else object
+        dtype = np.int64 if _reach(factors, [c.numerators for c in cells], limits) < MAX_SUM else object
         scores = np.zeros(len(next(iter(codes.values()))), dtype=dtype)
         for name, factor, whole in zip(self.over, factors, cells, strict=True):
             scores = scores + (np.array(whole.numerators, dtype=dtype) * factor)[codes[name]]
         return scores, np.array(limits, dtype=dtype)
+
+
+def _reach(factors: Sequence[int], cells: Sequence[Sequence[int]], limits: Sequence[int]) -> int:
+    """No score and no threshold is larger."""
+    sizes = [max(1, abs(f)) * max(map(abs, numbers)) for f, numbers in zip(factors, cells, strict=True)]
+    return sum(sizes) + max(map(abs, limits))
 
 
 @checks("domain", lists=["attributes", "normals", "thresholds"])

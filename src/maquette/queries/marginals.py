@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette._arguments import checks, checks_arguments
+from maquette.core import forms
+from maquette.core.tables import count_tables
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -29,7 +31,6 @@ from maquette.queries.base import (
     check_index,
     check_whole,
 )
-from maquette.queries.counting import count_tables
 
 MAX_MARGINS = 10**6
 MAX_PIECE_QUERIES = 2**21
@@ -119,6 +120,9 @@ class Marginals(TableQueries):
 
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([np.asarray(tables[margin]).ravel() for margin in self.margins])
+
+    def form(self) -> forms.Tables:
+        return forms.Tables(self.margins)
 
     def query_keys(self) -> Iterator[condition.Key | None]:
         sizes = condition.sizes_of(self.domain)

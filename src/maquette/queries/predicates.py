@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from maquette import _check
 from maquette._arguments import checks, checks_arguments
+from maquette.core import forms
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import base, condition, names, sensitivity
@@ -105,6 +106,10 @@ class SetQueries(Queries):
         masks = RowMasks(self.domain, rows, len(next(iter(rows.values()))))
         return np.stack([masks.of(one) for one in self.conditions]).astype(np.int8)
 
+    def form(self) -> forms.Conditions:
+        most = self.sensitivity(Relation.ADD_REMOVE).l1 if self.count > 1 else Fraction(1)
+        return forms.Conditions(self.conditions, int(most))
+
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
         weights = base.whole_or_float(weights)
         length = base.length(columns, weights)
@@ -115,9 +120,9 @@ class SetQueries(Queries):
         }
         answers: dict[int, Any] = {}
         if tabled:
-            from maquette.queries.counting import count_margins
+            from maquette.core.tables import count_margins
 
-            answers = self._from_tables(tabled, count_margins(self.domain, columns, tabled, weights))
+            answers = self._from_tables(tabled, count_margins(self.domain.sizes, columns, tabled, weights))
         done = {place for places in tabled.values() for place in places}
         masks = RowMasks(self.domain, columns, length)
         for place in range(self.count):
@@ -145,7 +150,7 @@ class SetQueries(Queries):
             table = np.asarray(tables[margin])
             boxes = {place: box for place in places if (box := self._box(place, margin)) is not None}
             if boxes:
-                from maquette.queries.counting import corner_sums
+                from maquette.core.tables import corner_sums
 
                 answers |= zip(boxes, corner_sums(table, list(boxes.values())), strict=True)
             for place in places:

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette._arguments import checks, checks_arguments
+from maquette.core import forms
+from maquette.core.intervals import RangeSensitivity, range_sensitivity
 from maquette.domain import Attribute, Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
 from maquette.queries.base import Columns, Margin, Norms, Sensitivity, TableQueries, check_index
 from maquette.queries.marginals import unravel
-from maquette.queries.sensitivity import RangeSensitivity, range_sensitivity
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,6 +77,9 @@ class Prefixes(TableQueries):
 
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
         return np.cumsum(np.asarray(tables[(self.attribute,)])[: self.count])
+
+    def form(self) -> forms.Prefixes:
+        return forms.Prefixes(self.attribute, self.count)
 
     def query_keys(self) -> Iterator[condition.Key | None]:
         sizes = condition.sizes_of(self.domain)
@@ -179,6 +183,9 @@ class Ranges(TableQueries):
         for axis, column in enumerate(self._columns):
             answers = _along(answers, axis, column.cells)
         return answers.ravel()
+
+    def form(self) -> forms.Intervals:
+        return forms.Intervals(self.over, tuple(column.cells for column in self._columns))
 
     def query_keys(self) -> Iterator[condition.Key | None]:
         sizes = condition.sizes_of(self.domain)

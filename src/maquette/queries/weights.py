@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette._arguments import checks, checks_arguments
+from maquette.core import forms
+from maquette.core.forms import farthest
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -30,7 +32,6 @@ from maquette.queries.base import (
     first_columns,
     label_columns,
 )
-from maquette.queries.sensitivity import MAX_SEARCH_STEPS
 
 GRID = 2**20
 MAX_FRACTIONAL_QUERIES = 2**20
@@ -120,6 +121,9 @@ class Weights(TableQueries):
         blocks = (self.numerators[i : i + step] for i in range(0, self.count, step))
         return np.concatenate([block.astype(dtype) @ table.astype(dtype) for block in blocks])
 
+    def form(self) -> forms.Weights:
+        return forms.Weights(self.over, self.numerators, self.grid)
+
     def text(self, index: int) -> str:
         check_index(index, self.count)
         return f"weights {index} over {', '.join(names.quote(name) for name in self.over)}"
@@ -188,31 +192,6 @@ def weights(domain: Domain, matrix: Any, *, attributes: Iterable[str] | None = N
     grid = 1 if counting else GRID
     numerators = np.rint(array.astype(np.float64) * grid).astype(np.int32)
     return Weights(domain, over, _in_order(domain, order, over, numerators), grid)
-
-
-def farthest(
-    columns: NDArray[np.int64], *, power: int, most_steps: int = MAX_SEARCH_STEPS
-) -> tuple[int, bool]:
-    """The largest sum of |difference|^power between two columns, and whether it is exact or only an upper bound.
-
-    Columns are taken by their distance r from a common centre, the farthest first. Two columns of distance at most
-    r lie at most 2r apart, so the search ends as soon as a pair as far apart as this is known.
-    """
-    centre = columns.max(axis=1, keepdims=True) + columns.min(axis=1, keepdims=True)
-    # in doubled units (2r)^power is the bound on a pair, and (2r)^power / 2^power that in the units of the columns
-    bounds = (np.abs(2 * columns - centre) ** power).sum(axis=0)
-    order = np.argsort(-bounds, kind="stable")
-    columns, bounds = columns[:, order], bounds[order]
-    best, steps = 0, 0
-    for i in range(columns.shape[1]):
-        if bounds[i] <= best:
-            return best, True
-        if steps > most_steps:
-            return int(bounds[i]), False
-        gaps = np.abs(columns[:, i:] - columns[:, i, None]) ** power
-        best = max(best, int(gaps.sum(axis=0).max()))
-        steps += gaps.size
-    return best, True
 
 
 def _largest(columns: NDArray[np.int64]) -> tuple[int, int, int]:

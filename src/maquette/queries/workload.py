@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette._arguments import checks, checks_arguments
+from maquette.core.forms import Form
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition
@@ -77,6 +78,9 @@ class Workload(Queries):
         """Exact where the parts' worst cases provably meet or can be searched, else the sum of the parts'."""
         return union_sensitivity(self.domain, self.classes, relation).bound
 
+    def form(self) -> Form:
+        raise WorkloadError("a union has several forms, one for each part; use asked()")
+
     @property
     def exact_sensitivity(self) -> bool:
         return all(union_sensitivity(self.domain, self.classes, relation).exact for relation in Relation)
@@ -100,10 +104,10 @@ class Workload(Queries):
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
         check_size(self.count)
-        from maquette.queries.counting import count_margins
+        from maquette.core.tables import count_margins
 
         needed = [m for q in self.classes if isinstance(q, TableQueries) for m in q.margins]
-        tables = count_margins(self.domain, columns, needed, weights) if needed else {}
+        tables = count_margins(self.domain.sizes, columns, needed, weights) if needed else {}
         return self._joined(
             [
                 q.from_margins(tables) if isinstance(q, TableQueries) else q.on_rows(columns, weights)

@@ -29,6 +29,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.forms import QueryForms
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.queries import canonical_hash
@@ -147,10 +148,9 @@ def answers_digest(numerators: NDArray[Any], denominator: int) -> str:
     return hasher.hexdigest()
 
 
-def answers_request(queries: Queries, answers: Answers) -> dict[str, Any]:
-    """Queries and released answers to them as parts of a request."""
-    digest = answers_digest(answers.numerators, answers.denominator)
-    return {"queries": canonical_hash(queries), "answers": digest}
+def answers_request(queries: str, answers: Answers) -> dict[str, Any]:
+    """The name of some queries and released answers to them as parts of a request."""
+    return {"queries": queries, "answers": answers_digest(answers.numerators, answers.denominator)}
 
 
 def database_digest(values: Sequence[NDArray[Any]]) -> str:
@@ -290,12 +290,15 @@ class ChoiceQuestion:
         """How many candidates there are."""
         return len(self.answers) if self.goal == "database" else self.queries.count
 
-    def check(self, domain: Domain) -> None:
-        """The sensitivity of 1 needs queries of this domain with weights in [0, 1] and answers between 0 and 1."""
+    def check(self, domain: Domain) -> QueryForms:
+        """Its queries as the gate answers them.
+
+        The sensitivity of 1 needs weights in [0, 1] and answers between 0 and 1.
+        """
         bounds.check_type(self.goal, str, "a choice by count, nearest or database")
         if self.goal not in get_args(Goal):
             raise ParameterError("expected a choice by count, nearest or database")
-        bounds.check_queries(domain, self.queries)
+        query_forms = bounds.forms_of(domain, self.queries)
         bounds.check_type(self.answers, tuple, "a tuple of released answers")
         lists = {"count": 0, "nearest": 1}.get(self.goal)
         if lists is not None and len(self.answers) != lists:
@@ -303,6 +306,7 @@ class ChoiceQuestion:
         for answers in self.answers:
             check_answers(answers, self.queries.count)
         bounds.check_whole(self.count, least=1, most=MAX_CANDIDATES, what="how many candidates there are")
+        return query_forms
 
     def is_monotone(self, relation: Relation) -> bool:
         """Do all scores move the same way between neighbours?"""
@@ -316,9 +320,9 @@ class ChoiceQuestion:
             "answers": [answers_digest(one.numerators, one.denominator) for one in self.answers],
         }
 
-    def scores(self, exact: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    def scores(self, exact: NDArray[np.int64], denominator: int, n: int) -> NDArray[np.int64]:
         """Of all candidates, from the exact answers to all queries, over their denominator."""
         if self.goal == "count":
-            return -(-exact // self.queries.denominator)
-        errors = [count_errors(exact, self.queries.denominator, one, n) for one in self.answers]
+            return -(-exact // denominator)
+        errors = [count_errors(exact, denominator, one, n) for one in self.answers]
         return -errors[0] if self.goal == "nearest" else -np.array([e.max(initial=0) for e in errors])

@@ -29,11 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.events import RESERVED
-from maquette.domain import Domain
+from maquette.core.answering import parts_of
+from maquette.core.forms import QueryForms
+from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError, WorkloadError
-from maquette.queries import Workload, names
-from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity, TableQueries, check_size
-from maquette.queries.forms import READERS
+from maquette.queries import names
+from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity, check_size
 
 RECORDS = 2**32
 FACTORS = 2**30
@@ -151,33 +152,29 @@ def check_numbers(array: object, length: int, what: str) -> None:
         raise ParameterError(f"expected {what} of at most 2^60 altogether")
 
 
-def check_queries(domain: Domain, queries: object) -> None:
-    """Queries over the table's own domain, of a class whose sensitivity is known, and few enough to be answered."""
+def forms_of(domain: Domain, queries: object) -> QueryForms:
+    """Queries over the table's own domain in the forms that the gate answers, checked; few enough to be answered.
+
+    Whatever a class of queries computes it computes here, from public cells: none of its code runs in a look.
+    """
     check_type(queries, Queries, "queries")
     queries = cast("Queries", queries)
-    parts = queries.classes if type(queries) is Workload else (queries,)  # a foreign class might name others
-    if not all(type(part) in READERS and type(part) is not Workload for part in parts):
-        raise ParameterError("expected queries of a known kind; other weights enter through weights()")
     if queries.domain is not domain and queries.domain.fingerprint != domain.fingerprint:
         raise ParameterError("expected queries over the table's own domain; build them from table.domain")
     check_size(queries.count)
-    check_cells(
-        sum(domain.cells(m) for part in parts if isinstance(part, TableQueries) for m in part.margins)
-    )
-    check_whole(queries.denominator, least=1, most=FACTORS, what="the denominator of the queries")
-    for part in parts:
-        if not isinstance(part, TableQueries):
-            _try_out(part)
+    query_forms = queries.to_forms()
+    check_type(query_forms, QueryForms, "queries in the forms that the gate answers")
+    query_forms.check(domain.sizes)
+    margins = {margin for part in parts_of(query_forms, domain.sizes) for margin in part.margins}
+    check_cells(sum(domain.cells(margin) for margin in margins))
+    return query_forms
 
 
-def _try_out(queries: Queries) -> None:
-    """Answer on one public record, in the first cell of everything: what a class cannot answer it refuses here.
-
-    A limit that a class meets while it answers would be met in the look, and by tables with records alone.
-    """
-    queries.on_rows(
-        {name: np.zeros(1, dtype=np.uint8) for name in queries.attributes or queries.domain.names}
-    )
+def sensitivity_of(query_forms: QueryForms, domain: Domain, relation: Relation) -> Sensitivity:
+    """How far one record moves the answers: of the forms that are answered, whatever the class itself says."""
+    if relation is Relation.REPLACE_ONE:
+        return query_forms.replaced(domain.sizes)
+    return query_forms.added(domain.sizes)
 
 
 def check_margins(domain: Domain, margins: object) -> None:

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
@@ -289,7 +288,7 @@ class Candidates:
     @property
     def span(self) -> Fraction:
         """Never below the true one, and 1 where all queries are constant and every score is 0."""
-        return self.queries.sensitivity(Relation.REPLACE_ONE).linf or ONE
+        return self.queries.to_forms().replaced(self.queries.domain.sizes).linf or ONE
 
     @property
     def count(self) -> int:

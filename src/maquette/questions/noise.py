@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import Unit
-from maquette.domain import Relation
+from maquette.core.forms import QueryForms
+from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.queries.base import Queries, Sensitivity
+from maquette.queries.base import Sensitivity
+from maquette.questions import bounds
 from maquette.questions.norms import Body, levels_for
 from maquette.theory import direct, draws, epochs
 
@@ -314,14 +316,14 @@ class NoiseRequest:
         """Independent noise for a price in this unit: Laplace for epsilon, else Gaussian."""
         return cls("laplace" if unit.is_pure else "gaussian", price)
 
-    def sensitivity(self, queries: Queries, relation: Relation) -> Sensitivity:
+    def sensitivity_of(self, query_forms: QueryForms, domain: Domain, relation: Relation) -> Sensitivity:
         """How far one record moves the answers, in the norm of this noise too where it has one."""
-        in_counts = queries.sensitivity(relation)
+        in_counts = bounds.sensitivity_of(query_forms, domain, relation)
         if self.body is None:
             return in_counts
         if not isinstance(self.body, Body):  # pyright: ignore[reportUnnecessaryIsInstance]  (no annotation is checked)
             raise ParameterError("expected K-norm noise with its body")
-        return replace(in_counts, norm=self.body.shift(queries, relation))
+        return replace(in_counts, norm=self.body.shift(query_forms, relation))
 
     @property
     def deviation(self) -> float:

@@ -16,10 +16,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.forms import QueryForms, Weights
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.queries.base import Queries
-from maquette.queries.weights import Weights
 
 MAX_DIMENSION, MAX_FACETS = 8, 2**13
 LARGEST = 2**24
@@ -84,17 +83,20 @@ class Body:
         along = np.abs(self.rows.astype(object) @ point.astype(object))
         return max(Fraction(int(a), int(b)) for a, b in zip(along, self.limits, strict=True))
 
-    def shift(self, queries: Queries, relation: Relation) -> Fraction:
+    def shift(self, query_forms: QueryForms, relation: Relation) -> Fraction:
         """The largest norm of what one record moves of the numerators, exactly.
 
         Guarantee: a norm of this kind is a maximum of |linear functions|; of each the largest value on a column of the
             weights is taken, or the largest difference of two where a record is replaced.
         """
-        if not isinstance(queries, Weights):
+        form = query_forms.parts[0]
+        if len(query_forms.parts) > 1 or not isinstance(form, Weights):
             raise MechanismError("noise in a norm is for queries that are given by their weights")
-        if queries.count != len(self.box):
-            raise ParameterError(f"expected {len(self.box)} queries for this body, got {queries.count}")
-        along = self.rows @ queries.numerators.astype(np.int64)  # at most 8 * 2^24 * 2^20
+        if len(form.numerators) != len(self.box):
+            raise ParameterError(
+                f"expected {len(self.box)} queries for this body, got {len(form.numerators)}"
+            )
+        along = self.rows @ form.numerators.astype(np.int64)  # at most 8 * 2^24 * 2^20
         replaced = relation is Relation.REPLACE_ONE
         far = along.max(axis=1) - along.min(axis=1) if replaced else np.abs(along).max(axis=1)
         return max(Fraction(int(f), int(b)) for f, b in zip(far, self.limits, strict=True))

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Domain, Relation
+from maquette.core.forms import QueryForms
+from maquette.domain import Domain
 from maquette.errors import LedgerError, ParameterError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
@@ -127,17 +128,16 @@ class Guess:
         return bounds.described({"query": canonical_hash(self.queries), "guess": self.guess}, self.about)
 
 
-def check_guess(domain: Domain, guess: Guess, epoch: Epoch, relation: Relation) -> None:
-    """One counting query over the table's own domain, and numbers that leave 64 bits to its score."""
-    bounds.check_queries(domain, guess.queries)
-    if guess.queries.count != 1:
+def check_guess(domain: Domain, guess: Guess, epoch: Epoch) -> QueryForms:
+    """One query over the table's own domain, and numbers that leave 64 bits to its score: what the gate answers."""
+    query_forms = bounds.forms_of(domain, guess.queries)
+    if query_forms.count(domain.sizes) != 1:
         raise ParameterError(f"expected one query to test, got {guess.queries.count}")
-    if guess.queries.sensitivity(relation).linf > 1:
-        raise ParameterError("expected a query with weights between 0 and 1")
     most = bounds.SUMMANDS
     bounds.check_whole(guess.guess, least=-most, most=most, what="a guess")
-    check_widths(epoch, guess.queries.denominator)
+    check_widths(epoch, query_forms.top)
     bounds.check_about(guess.about)
+    return query_forms
 
 
 # An epoch that still tests. Its secret stays in the gate and in the ledger.

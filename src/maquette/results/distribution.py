@@ -35,12 +35,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.tables import count_margins
 from maquette.domain import Domain
 from maquette.mechanisms import sizing
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.queries.base import Margin, Queries
-from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Marginals
 from maquette.questions.bounds import FACTORS
 from maquette.questions.class_errors import WHOLE, ReleasedTables
@@ -124,7 +124,7 @@ class Distribution:
                 self.sets, {m: self.table(m) for m in needed}, self.denominator, weights or {}
             )
         assert self.database is not None
-        by_margin = count_margins(self.domain, self.database.columns, needed)
+        by_margin = count_margins(self.domain.sizes, self.database.columns, needed)
         tables = {m: t.ravel() for m, t in by_margin.items()}
         return ReleasedTables(self.sets, tables, self.denominator, weights or {})
 

@@ -160,7 +160,7 @@ def _check_forest(domain: Domain, part: public.Forest) -> None:
 def _check_queries(
     domain: Domain, structure: public.Listed | public.Trellis | public.Candidates, m: int
 ) -> None:
-    bounds.check_queries(domain, structure.queries)
+    bounds.forms_of(domain, structure.queries)
     match structure:
         case public.Listed():
             _check_listed(structure.atoms.count, m)

@@ -282,7 +282,7 @@ def candidate_levels(
     candidates: public.Candidates, engine: TableCounts, scale: Scale, *, unit: int
 ) -> Integers:
     """The level of every candidate, its error taken over `unit` numerators (see `levels_of`)."""
-    exact, n = engine.answer(candidates.queries), engine.size()
+    exact, n = engine.answer(candidates.queries.to_forms()), engine.size()
     levels: list[int] = []
     for number in range(candidates.count):
         rows = {name: codes[number] for name, codes in candidates.rows.items()}

@@ -16,9 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answering import PartCounts, joined, parts_of
+from maquette.core.forms import QueryForms
 from maquette.domain import Domain
 from maquette.errors import ParameterError
-from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.base import Margin
 from maquette.questions.atoms import Atoms, Integers, Layout
 from maquette.questions.weighting import Weighting
 from maquette.samplers.brackets import Bracket, Scale, Uniform
@@ -220,7 +222,7 @@ class TableCounts(Protocol):
         """Tables over a few attributes each."""
         ...
 
-    def answer(self, queries: Queries) -> Integers:
+    def answer(self, query_forms: QueryForms) -> Integers:
         """Numerators of all answers."""
         ...
 
@@ -255,22 +257,25 @@ class WeightedTable:
         tables = self._engine.margins(list(dict.fromkeys(wide.values())))
         return {m: self._summed(tables[margin], margin) for m, margin in wide.items()}
 
-    def answer(self, queries: Queries) -> Integers:
+    def answer(self, query_forms: QueryForms) -> Integers:
         """Numerators over the queries' denominator times the grid."""
-        answers = [self._answer(part) * (queries.denominator // part.denominator) for part in queries.classes]
-        return np.concatenate(answers)
-
-    def _answer(self, queries: Queries) -> Integers:
-        if isinstance(queries, TableQueries):
-            return np.asarray(queries.from_margins(self.margins(queries.margins)), dtype=np.int64)
-        names = queries.attributes
-        table = self.margins([names])[names]
-        cells = np.nonzero(table) if names else ()  # what looks at no attribute counts the whole weight
-        rows = dict(zip(names, cells, strict=True))
-        return np.asarray(queries.on_rows(rows, weights=np.atleast_1d(table[cells])), dtype=np.int64)
+        parts = parts_of(query_forms, self.domain.sizes)
+        tables = self.margins(
+            list({margin: None for part in parts for margin in (*part.margins, part.names)})
+        )
+        return joined(query_forms, [part.answers(tables, _sums(part, tables[part.names])) for part in parts])
 
     def _summed(self, table: Integers, margin: Margin) -> Integers:
         return np.tensordot(table, self._weights, axes=([margin.index(self._name)], [0]))
+
+
+def _sums(part: PartCounts, table: Integers) -> list[Integers]:
+    """The sums over records of a table's cells, each of which weighs what it holds."""
+    sums = part.zeros()
+    if part.names:
+        cells = np.nonzero(table)
+        part.add(sums, dict(zip(part.names, cells, strict=True)), table[cells])
+    return sums
 
 
 def _check_fit(domain: Domain, weighting: Weighting) -> None:

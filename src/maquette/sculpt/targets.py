@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.queries.counting import count_tables
+from maquette.core.tables import count_tables
 from maquette.sculpt.bins import Hierarchy, Shape, bin_index
 from maquette.sculpt.measurements import Measurements
 

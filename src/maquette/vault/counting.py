@@ -16,15 +16,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answering import PartCounts
+from maquette.core.tables import MAX_TABLE_CELLS, count_margins
 from maquette.domain import Domain
-from maquette.queries.base import Margin, Queries
-from maquette.queries.counting import MAX_TABLE_CELLS, count_margins
+from maquette.queries.base import Margin
 from maquette.queries.marginals import Binned, count_binned
 from maquette.vault.commitment import LANES, add_records, pack
 
@@ -170,28 +171,33 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class CountTask(Task):
-    """Tables over some margins, then the answers of classes of queries that are evaluated on rows."""
+    """Tables over some margins, then the sums of forms that are looked at record by record."""
 
     domain: Domain
     margins: tuple[Margin, ...]
-    classes: tuple[Queries, ...] = ()
+    parts: tuple[PartCounts, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         used = {name for margin in self.margins for name in margin}
-        return in_order(self.domain, used.union(*(part.attributes for part in self.classes)))
+        return in_order(self.domain, used.union(*(part.names for part in self.parts)))
 
     def zeros(self) -> list[NDArray[Any]]:
         nothing = {name: np.zeros(0, dtype=np.uint8) for name in self.domain.names}
-        tables = count_margins(self.domain, nothing, self.margins)
-        answers = [np.zeros(part.count, dtype=np.int64) for part in self.classes]
-        return [*(tables[margin].reshape(-1) for margin in self.margins), *answers]
+        tables = count_margins(self.domain.sizes, nothing, self.margins)
+        sums = [total for part in self.parts for total in part.zeros()]
+        return [*(tables[margin].reshape(-1) for margin in self.margins), *sums]
 
     def add(self, sums: Sequence[NDArray[Any]], batch: Coded) -> None:
         into = dict(zip(self.margins, sums, strict=False))
-        count_margins(self.domain, batch, self.margins, into=into)
-        for total, part in zip(sums[len(self.margins) :], self.classes, strict=True):
-            total += whole(part.on_rows(batch))
+        count_margins(self.domain.sizes, batch, self.margins, into=into)
+        for part, own in zip(self.parts, self.sums_of_parts(sums), strict=True):
+            part.add(own, batch)
+
+    def sums_of_parts(self, sums: Sequence[NDArray[Any]]) -> list[Sequence[NDArray[Any]]]:
+        """The sums of each part."""
+        rest = iter(sums[len(self.margins) :])
+        return [list(islice(rest, len(part.zeros()))) for part in self.parts]
 
 
 @dataclass(frozen=True)
@@ -236,9 +242,3 @@ class RecordsTask(Task):
 def in_order(domain: Domain, names: set[str]) -> tuple[str, ...]:
     """Names in domain order; the first attribute if there are none, because rows have to be counted too."""
     return tuple(name for name in domain.names if name in names) or domain.names[:1]
-
-
-def whole(answers: NDArray[Any]) -> Integers:
-    """Exact answers are whole numbers by construction; anything else is a mistake in a query class."""
-    assert answers.dtype.kind in "iu"
-    return answers.astype(np.int64, copy=False)

@@ -11,10 +11,12 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answering import PartCounts, joined, parts_of
+from maquette.core.forms import QueryForms
 from maquette.domain import Domain
 from maquette.errors import SourceError
-from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.marginals import Binned, pieces
+from maquette.queries.base import Margin
+from maquette.queries.marginals import Binned
 from maquette.questions.answers import Answers, count_errors, signed_errors
 from maquette.questions.class_errors import WHOLE, ClassQuestion, gaps, largest_error, weigh
 from maquette.questions.classes import ClassTable
@@ -31,7 +33,6 @@ from maquette.vault.counting import (
     Task,
     plan_tables,
     summed,
-    whole,
 )
 
 T = TypeVar("T")
@@ -82,20 +83,16 @@ class Engine(ABC):
         """n, the number of records."""
         return int(self.margins([()])[()])
 
-    def answer(self, queries: Queries) -> Integers:
-        """Numerators of all answers: one pass, however many classes of queries a union has."""
-        parts = queries.classes
-        margins = [m for part in parts if isinstance(part, TableQueries) for m in part.margins]
-        on_rows = tuple(part for part in parts if not isinstance(part, TableQueries))
-        tables, others = self._counts(margins, on_rows)
-        rest = iter(others)
-        answers = [
-            whole(part.from_margins(tables)) if isinstance(part, TableQueries) else next(rest)
-            for part in parts
-        ]
-        scales = [queries.denominator // part.denominator for part in parts]
-        scaled = [a if scale == 1 else a * scale for a, scale in zip(answers, scales, strict=True)]
-        return scaled[0] if len(scaled) == 1 else np.concatenate(scaled)
+    def answer(self, query_forms: QueryForms) -> Integers:
+        """Numerators of all answers: one pass, however many forms are asked."""
+        parts = parts_of(query_forms, self.domain.sizes)
+        on_rows = tuple(part for part in parts if part.names)
+        tables, sums = self._counts([m for part in parts for m in part.margins], on_rows)
+        of_rows = iter(sums)
+        return joined(
+            query_forms,
+            [part.answers(tables, next(of_rows) if part.names else part.zeros()) for part in parts],
+        )
 
     def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         """Tables over a few attributes each."""
@@ -117,30 +114,32 @@ class Engine(ABC):
         return seal(self.domain, salt, sums, int(n[0]))
 
     def _counts(
-        self, margins: Sequence[Margin], classes: tuple[Queries, ...]
-    ) -> tuple[dict[Margin, Integers], list[Integers]]:
+        self, margins: Sequence[Margin], parts: tuple[PartCounts, ...]
+    ) -> tuple[dict[Margin, Integers], list[Sequence[Integers]]]:
+        """Tables, and the sums of forms that are looked at record by record."""
         order = tuple(dict.fromkeys(tuple(margin) for margin in margins))
         cache = self._table_cache()
         cached = {m: t for m in order if cache and (t := cache.get(m)) is not None}
         missing = [margin for margin in order if margin not in cached]
-        if order and not missing and not classes:
+        if order and not missing and not parts:
             return cached, []
         most = min(self.cells_per_pass, MIN_CELLS_PER_PASS)
         source = plan_tables(self.domain, missing, rows=self._rows(), most=most)
         counts: dict[Margin, Integers] = {}
-        answers: list[Integers] = []
+        of_parts: list[Sequence[Integers]] = []
         wide = list(dict.fromkeys(source.values()))
         for i, some in enumerate(in_passes(wide, self.domain.cells, self.cells_per_pass) or [[]]):
-            sums = self.fold(CountTask(self.domain, tuple(some), () if i else classes))
+            task = CountTask(self.domain, tuple(some), () if i else parts)
+            sums = self.fold(task)
             tables = dict(zip(some, sums, strict=False))
             if not i:
-                answers = sums[len(some) :]
+                of_parts = task.sums_of_parts(sums)
             for margin in (m for m in missing if source[m] in tables):
                 table = tables[source[margin]].reshape([self.domain[name].size for name in source[margin]])
                 counts[margin] = summed(table, source[margin], margin)
         if cache:
             cache.add(counts)
-        return cached | counts, answers
+        return cached | counts, of_parts
 
     def _table_cache(self) -> TableCache | None:
         """The tables of earlier passes, where a pass is dear and they are still those of the table."""
@@ -278,20 +277,20 @@ def _frozen(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def errors_of(
-    engine: Engine, queries: Queries, answers: Answers, *, signed: bool = False
+    engine: Engine, query_forms: QueryForms, answers: Answers, *, signed: bool = False
 ) -> NDArray[np.int64]:
     """The error of every released answer in whole counts (`questions/answers.py`)."""
     score = signed_errors if signed else count_errors
-    return score(engine.answer(queries), queries.denominator, answers, engine.size())
+    return score(engine.answer(query_forms), query_forms.top, answers, engine.size())
 
 
 def largest_by_part(
-    engine: Engine, queries: Queries, answers: Answers, parts: Sequence[tuple[int, int]]
+    engine: Engine, query_forms: QueryForms, answers: Answers, parts: Sequence[tuple[int, int]]
 ) -> NDArray[np.int64]:
     """The largest error in each part; a long class is counted piece by piece."""
     largest = np.zeros(len(parts), dtype=np.int64)
-    for begin, piece in pieces(queries, most=engine.cells_per_pass):
-        end = begin + piece.count
+    for begin, piece in query_forms.pieces(engine.domain.sizes, most=engine.cells_per_pass):
+        end = begin + piece.count(engine.domain.sizes)
         errors = errors_of(engine, piece, Answers(answers.numerators[begin:end], answers.denominator))
         for i, (start, stop) in enumerate(parts):
             inside = errors[max(start - begin, 0) : max(stop - begin, 0)]

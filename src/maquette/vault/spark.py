@@ -19,13 +19,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answering import PartCounts
 from maquette.domain import Domain, Persons
 from maquette.errors import SourceError
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Margin
 from maquette.vault import remote
 from maquette.vault.arrow import ArrowType, pa
 from maquette.vault.commitment import LANES, is_in_order, lane_keys, packed_words
-from maquette.vault.counting import Coded, Integers, RecordsTask, TableCache, Task, whole
+from maquette.vault.counting import Coded, Integers, RecordsTask, TableCache, Task
 from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, merged
 from maquette.vault.loading import Steps
 from maquette.vault.remote import BoundBlocks, KeyRecords, keyed_schema
@@ -191,21 +192,21 @@ class SparkEngine(Engine):
         return self._commitments[salt]
 
     def _counts(
-        self, margins: Sequence[Margin], classes: tuple[Queries, ...]
-    ) -> tuple[dict[Margin, Integers], list[Integers]]:
-        """A pass is dear: tables are kept, and small classes of queries on rows are answered from a table as well."""
-        small = [part.attributes for part in classes if self._is_small(part)]
-        others = tuple(part for part in classes if not self._is_small(part))
-        tables, answers = super()._counts([*margins, *small], others)
-        on_rows = iter(answers)
-        by_class = [
-            answer_cells(part, tables[part.attributes]) if self._is_small(part) else next(on_rows)
-            for part in classes
+        self, margins: Sequence[Margin], parts: tuple[PartCounts, ...]
+    ) -> tuple[dict[Margin, Integers], list[Sequence[Integers]]]:
+        """A pass is dear: tables are kept, and what needs few columns of the records is answered from a table too."""
+        small = [part.names for part in parts if self._is_small(part)]
+        others = tuple(part for part in parts if not self._is_small(part))
+        tables, sums = super()._counts([*margins, *small], others)
+        on_rows = iter(sums)
+        by_part = [
+            sums_of_cells(part, tables[part.names]) if self._is_small(part) else next(on_rows)
+            for part in parts
         ]
-        return tables, by_class
+        return tables, by_part
 
-    def _is_small(self, part: Queries) -> bool:
-        return bool(part.attributes) and self.domain.cells(part.attributes) <= MAX_CELLS_OF_ROWS
+    def _is_small(self, part: PartCounts) -> bool:
+        return self.domain.cells(part.names) <= MAX_CELLS_OF_ROWS
 
     def _run(self, job: Callable[..., Any], names: Sequence[str]) -> list[remote.Triple]:
         """The sums of all partitions, after the records that they are of were compared with those of the opening."""
@@ -238,11 +239,13 @@ class SparkEngine(Engine):
             raise changed(self._description)
 
 
-def answer_cells(part: Queries, table: Integers) -> Integers:
-    """Answers on rows, from the table over their attributes: a cell weighs as many records as it holds."""
+def sums_of_cells(part: PartCounts, table: Integers) -> Sequence[Integers]:
+    """Sums over records, from the table over their attributes: a cell weighs as many records as it holds."""
     cells = np.nonzero(table)
-    rows = {name: codes.astype(np.uint32) for name, codes in zip(part.attributes, cells, strict=True)}
-    return whole(part.on_rows(rows, weights=table[cells]))
+    rows = {name: codes.astype(np.uint32) for name, codes in zip(part.names, cells, strict=True)}
+    sums = part.zeros()
+    part.add(sums, rows, table[cells])
+    return sums
 
 
 class _NoTask(Task):

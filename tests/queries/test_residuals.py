@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from maquette.domain import Relation
-from maquette.queries.counting import MAX_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
+from maquette.queries.residuals import MAX_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
 from support.privacy_lattice import ProjectedNoise, changes, largest_shift
 
 pytestmark = pytest.mark.law
