@@ -34,6 +34,8 @@ MAX_ITEMS = 10**7
 """Of an argument that is read item by item; what has more never ends."""
 MAX_NAME = 255
 """Bytes of a name in a path; no usual file system holds longer ones."""
+MAX_PATH = 4095
+"""Bytes of a whole path."""
 
 _BRIEFLY = reprlib.Repr()
 _BRIEFLY.maxstring = _BRIEFLY.maxother = _BRIEFLY.maxlong = 10 * MAX_SHOWN_CHARACTERS
@@ -164,6 +166,8 @@ def no_path(text: str) -> str | None:
     longest = max((len(part.encode()) for part in text.split(os.sep)), default=0)
     if "://" not in text and longest > MAX_NAME:
         return f"a name has {longest:,} bytes, more than the {MAX_NAME} of any file"
+    if len(text.encode()) > MAX_PATH:
+        return f"the whole has {len(text.encode()):,} bytes, more than the {MAX_PATH:,} of any path"
     return None
 
 

@@ -16,13 +16,14 @@ class MaquetteError(Exception):
     exit_code = 2
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(_presentable(message))
+        super().__init__(presentable(message))
 
 
 MAX_MESSAGE_CHARACTERS = 2000
 
 
-def _presentable(message: str) -> str:
+def presentable(message: str) -> str:
+    """A message on a terminal or page: nothing in it that cannot be printed, and not of any length."""
     text = str(message)
     if not text.replace("\n", "").isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

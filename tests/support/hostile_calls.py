@@ -45,16 +45,16 @@ def limits(seconds: float = SECONDS) -> Iterator[None]:
         raise TooLong
 
     before = signal.signal(signal.SIGPROF, stop)
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)  # what is reserved and never used does not count
+    used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_DATA, (used + BYTES, hard))
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -382,7 +383,7 @@ def _check_size(release: Release, records: int) -> None:
 
 def check_page_place(path: Path) -> None:
     """Refuse to put an evaluation where a release is handed on from."""
-    for folder in (path, *path.resolve().parents):
+    for folder in (path, *Path(os.path.realpath(path)).parents):  # a loop of links has no end
         if (folder / MANIFEST).exists():
             raise ReleaseError(
                 f"an evaluation is not private and does not belong in the release folder {folder}; "

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from maquette.errors import MaquetteError, MaquetteWarning, ParameterError, ReleaseError
+from maquette._check import is_writable, shown
+from maquette.errors import MaquetteError, MaquetteWarning, ParameterError, ReleaseError, presentable
 
 if TYPE_CHECKING:
     from maquette.releasing.stages import ExpectedStage
@@ -219,9 +220,17 @@ _NOT_FOR_SHARING = (
 class Guarded(TyperGroup):
     """The root command: turns every failure into a message and an exit code."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for word in args:
+            if not is_writable(word):  # bytes that are no UTF-8
+                raise typer.BadParameter(f"{shown(word)} has characters that no file can hold")
+        ctx.meta[_WORDS] = [part for word in args for part in (word, word.partition("=")[2])]
+        with _bounded_usage():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            with _warnings_in_words():
+            with _warnings_in_words(), _bounded_usage():
                 return super().invoke(ctx)
         except (UsageProblem, typer.Exit):
             raise
@@ -234,9 +243,37 @@ class Guarded(TyperGroup):
         except BrokenPipeError:
             _drop_stdout()
             raise typer.Exit(INTERNAL) from None
+        except OSError as error:
+            place = _named_place(error, ctx.meta[_WORDS])
+            if place is None:
+                _explain(error)
+                raise typer.Exit(INTERNAL) from None
+            complain(f"error: cannot use {shown(place)}: {error.strerror}; choose another place")
+            raise typer.Exit(MaquetteError.exit_code) from None
         except Exception as error:
             _explain(error)
             raise typer.Exit(INTERNAL) from None
+
+
+_WORDS = "maquette.words"
+"""Where a context keeps what was typed, with and without the names of options."""
+
+
+def _named_place(error: OSError, words: Sequence[str]) -> str | None:
+    """The place that an error is about, if the command names it or a folder around it: what was typed may be shown."""
+    place = os.fspath(error.filename) if isinstance(error.filename, (str, os.PathLike)) else None
+    named = [Path(word) for word in words if word]
+    return place if place and any(one in (Path(place), *Path(place).parents) for one in named) else None
+
+
+@contextmanager
+def _bounded_usage() -> Generator[None]:
+    """The parser's own messages quote what was typed at any length; ours do not."""
+    try:
+        yield
+    except UsageProblem as error:
+        error.__dict__["message"] = presentable(error.__dict__["message"])
+        raise
 
 
 @contextmanager

@@ -93,17 +93,19 @@ def learn(
     _draw(shown, tour, plot=plot, animate=animate)
 
 
-def _guess(riddle: Riddle) -> int:
-    """The number of an answer, asked until it is one."""
+def _guess(riddle: Riddle) -> int | None:
+    """The number of an answer, asked until it is one; None at the end of the input."""
     console.say(f"\nFirst: {riddle.words}")
     for number, answer in enumerate(riddle.answers, start=1):
         console.say(f"  {number}  {answer}")
+    numbers = {str(number): number for number in range(1, len(riddle.answers) + 1)}
     while True:
-        text = typer.prompt("your guess", default="1").strip()
-        if text.isdecimal() and 1 <= int(text) <= len(riddle.answers):
+        typer.echo("your guess [1]: ", nl=False)
+        text = sys.stdin.readline()
+        if not text or (text.strip() or "1") in numbers:
             console.say()
-            return int(text)
-        console.say(f"please type a number from 1 to {len(riddle.answers)}")
+            return numbers[text.strip() or "1"] if text else None
+        console.say(f"please type a number from 1 to {len(numbers)}")
 
 
 def _draw(shown: Any, tour: Tour, *, plot: Path | None, animate: Path | None) -> None:
