@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
 
+from maquette.cli import console
 from support import hostile_commands
 from support.cli_files import call, refused
 from support.hostile_calls import Found
@@ -63,9 +63,7 @@ def test_the_working_commands_work(desk):
     ],
 )
 def test_what_goes_wrong_is_found(desk, monkeypatch, action, said):
-    from maquette.cli import app as module
-
-    monkeypatch.setattr(module, "_say_version", lambda: action(desk.root))
+    monkeypatch.setattr(console, "say", lambda _: action(desk.root))
     assert said in str(hostile_commands.problem(desk, ["version"], seconds=0.2)[1])
     assert not (desk.root / "there").exists()
 
@@ -99,14 +97,13 @@ def test_a_place_that_cannot_be_is_said(tmp_path, monkeypatch, place):
     assert "internal" not in ended.err
 
 
-def test_an_error_about_a_place_that_nobody_named_stays_unsaid(tmp_path, monkeypatch):
+def test_an_error_about_a_place_that_nobody_named_stays_unsaid(monkeypatch):
     """Its name could be private; one that was typed is not."""
-    from maquette.cli import app as module
 
-    def fail() -> Any:
+    def fail(_: str) -> None:
         raise OSError(36, "File name too long", "secret-name")
 
-    monkeypatch.setattr(module, "_say_version", fail)
+    monkeypatch.setattr(console, "say", fail)
     ended = call("version")
     assert ended.code == 1
     assert "secret-name" not in ended.err
@@ -121,4 +118,4 @@ def test_a_backup_over_a_file_is_refused(tmp_path):
 
     (tmp_path / "there").write_text("x")
     ended = call("backup", write_config(tmp_path), "-o", tmp_path / "there")
-    refused(ended, "is no empty folder")
+    refused(ended, "is a file or not empty")

@@ -197,7 +197,7 @@ class Copy:
 def backup(config: Config, folder: Path) -> list[Copy]:
     """Copy into a new folder. Ledgers in PostgreSQL are left to the tools of the database, and named."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ParameterError(f"{folder} is no empty folder; a backup goes into a folder of its own")
+        raise ParameterError(f"{folder} is a file or not empty; a backup goes into a folder of its own")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     copies = [_ledger(config, name, folder) for name in config.settings.tables]
