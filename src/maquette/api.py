@@ -222,8 +222,17 @@ def _certify(curator: Curator, request: Request, outcome: Outcome) -> Certificat
     """Over the listed answers, or by the score of a drawn database."""
     queries, size, price = request.queries, outcome.size, request.prices[1]
     beta = share_of_beta(request.beta, request.certificates) if request.bought else request.beta
+    decided = _is_decided_by_size(request, outcome)
     if outcome.scored_draw is not None:
-        certificate = certify_draw(curator, queries, outcome.scored_draw, size=size, price=price, beta=beta)
+        certificate = certify_draw(
+            curator,
+            queries,
+            outcome.scored_draw,
+            size=size,
+            price=price,
+            beta=beta,
+            decided_by_size=decided,
+        )
     else:
         certificate = certify(
             curator,
@@ -235,8 +244,14 @@ def _certify(curator: Curator, request: Request, outcome: Outcome) -> Certificat
             certificates=request.certificates if request.bought else 1,
             model=outcome.model,
             by_group=request.groups,
+            decided_by_size=decided,
         )
     return replace(certificate, beta=request.beta)  # what all certificates hold with together
+
+
+def _is_decided_by_size(request: Request, outcome: Outcome) -> bool:
+    """Did the very number of records that answers are shares of decide what is bought? Some ask for it once more."""
+    return request.decided_by_size and outcome.size is request.size
 
 
 def _with_classes(
@@ -267,6 +282,7 @@ def _with_classes(
         together=request.beta,
         certificates=request.certificates,
         model=outcome.model,
+        decided_by_size=_is_decided_by_size(request, outcome),
     )
     return _Done(outcome, certificate, classes)
 

@@ -84,6 +84,45 @@ def test_a_certificate_fails_with_probability_at_most_beta(noise, beta, error):
 
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
+@pytest.mark.parametrize("error", [0, 3, 3.25])
+def test_a_small_error_fails_no_more_often(noise, error):
+    """A measured error below 0 counts as 0, so that errors below the margin never lie above what is stated."""
+    chance = chance_of_failure(noise, error, 0.2)
+    assert chance <= 0.2
+    assert chance == 0 or error > noise.lower_quantile(beta=0.2)
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.2])
+def test_a_number_that_decided_what_is_bought_does_not_decide_how_often_it_fails(beta):
+    """Given any number of records within the event that is set aside for it; together with it only on average."""
+    noise, error = Gaussian(Fraction(0), Fraction(25)), 0.3 * N
+    of_size = Gaussian(Fraction(0), Fraction(100))
+    reach = math.floor(of_size.quantile(sizing.SIZE_BETA * beta))
+
+    def chance(moved: int, *, decided_by_size: bool) -> float:
+        made = [
+            (
+                p,
+                certify(
+                    KnownNoise(noise, error, value),  # pyright: ignore
+                    QUERIES,
+                    ANSWERS,
+                    size=Size(N + moved, of_size, None),
+                    price=Fraction(1),
+                    beta=beta,
+                    decided_by_size=decided_by_size,
+                ),
+            )
+            for value, p in probabilities(noise).items()
+        ]
+        return sum(p for p, one in made if error / N > one.alpha)
+
+    for moved in (-reach, 0, reach // 2, reach):
+        assert chance(moved, decided_by_size=True) <= beta * (1 - sizing.SIZE_BETA)
+    assert chance(reach, decided_by_size=False) > beta
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
 def test_a_margin_smaller_by_one_record_would_fail_too_often(noise):
     margin = noise.lower_quantile(beta=0.05)
     assert margin == 0 or chance_of_failure(noise, 100, 0.05, shift=1.0) > 0.05

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
+from maquette.questions.measurement import Size
+from maquette.questions.noise import law_at
+from maquette.releasing import planning
+from maquette.releasing.request import Request
 
 DOMAIN = Domain(tuple(Attribute(name, Kind.CATEGORICAL, codes=4) for name in "abcd"))
 
@@ -46,3 +52,29 @@ def test_few_records_get_a_larger_certificate_and_no_classes_that_say_nothing():
     assert few.certificates == ()
     assert shares(few)["largest error"] > 0.09
     assert any("no budget was spent on them" in note for note in few.notes)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "decides"), [("gaussian", False), ("residual", True), ("sculpt", True)]
+)
+def test_a_number_that_is_judged_with_the_answers_does_not_decide_what_is_stated(
+    mechanism: str, decides: bool
+):
+    """Such a guarantee fails more often for some numbers: stated for those alone it would not hold as often."""
+    request = Request.of(
+        mq.marginals(DOMAIN, k=2),
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism=mechanism,
+        beta=0.05,
+        post="none" if mechanism == "gaussian" else "auto",
+    )
+    chosen = planning.choose(request, accounting="gaussian")
+    noise = law_at(chosen.prepared.size_price, unit=chosen.request.budget.unit)
+    made = [
+        planning.decide(chosen, n=n, size=Size(n, noise, None)).request for n in (40, 300, 1_000, 100_000)
+    ]
+    assert {one.decided_by_size for one in made} == {decides}
+    assert (len({one.prices for one in made}) > 1) == decides
+    asked = planning.choose(replace(request, certificate=0.05, classes=()), accounting="gaussian")
+    assert not planning.decide(asked, n=300, size=Size(300, noise, None)).request.decided_by_size

@@ -324,6 +324,15 @@ class Prepared(ABC):
         return shape.distinct(self.task.queries) == 0
 
     @property
+    def judges_size_with_answers(self) -> bool:
+        """Is the noise of an answer and of the number of records one vector to what is stated in advance?
+
+        Such a statement fails more often for some numbers of records and more seldom for others, so that the number
+        must not decide whether it is made.
+        """
+        return False
+
+    @property
     def megabytes(self) -> float:
         """Memory that a run takes, roughly."""
         return 300.0

@@ -74,6 +74,10 @@ class PreparedDirect(Prepared):
         return law.kind == law_at(task.price, unit=task.unit).kind and independent(law).deviation >= 1
 
     @property
+    def judges_size_with_answers(self) -> bool:
+        return not self.is_constant and self.refusal is None and self._is_one_vector
+
+    @property
     def expected_guarantee(self) -> float | None:
         if self.is_constant or self.refusal is not None:
             return self.forecast.guaranteed

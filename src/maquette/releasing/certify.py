@@ -2,8 +2,10 @@
 
 Whether one is bought, and for how much, is decided before the answers are drawn: what it can be expected to state
 against what the mechanism guarantees. A release states one of the two, so that its sentence fails no more often than it
-says. Public numbers decide, and the number of records that was released first: given that number only one of the two
-sentences is in play.
+says. Public numbers decide, and the number of records that was released first. Where that number decided, its noise is
+set aside in one event for every sentence that may be stated, and given any number outside of it each of them fails with
+the rest of beta alone. A sentence that judges it together with other noise fails more often for some numbers than for
+others, so that a choice among such sentences by the number would fail more often than any of them.
 
 The last part chooses the classes of questions that a release certifies where nobody names any: by the same numbers.
 """
@@ -65,6 +67,7 @@ def certify(
     certificates: int = 1,
     model: object = None,
     by_group: bool = False,
+    decided_by_size: bool = False,
 ) -> Certificate:
     """Measure the largest error of released answers and say how large it can be.
 
@@ -72,7 +75,8 @@ def certify(
     Accuracy: every query of the workload is within `alpha`, except with probability beta (`beta_for_noise`). The
         noise that lowers a largest error and that of the number of records are judged together (`_gap`), and a
         measured error below 0 counts as 0, so that nothing is stated below what the noise implies. `model` is what
-        else the release knows of the number of records.
+        else the release knows of the number of records; `decided_by_size` says that `size` decided that this is
+        measured, and its noise is then bounded by itself.
     Holds when: the table is not empty.
     Cost: nothing for a workload of constant queries, whose answers are exact: nothing is measured.
     """
@@ -82,7 +86,15 @@ def certify(
         return Certificate(0.0, beta, 0.0, exact if by_group else ())
     measurement = curator.largest_error(queries, answers, groups=groups, price=price)
     share = beta_for_noise(beta, certificates, public=size.public)
-    parts = _bounds(measurement, groups, size, model, beta=beta, share=share / len(groups))
+    n, gap = _gap(
+        measurement.noise,
+        size,
+        model,
+        beta=beta,
+        share=share / len(groups),
+        decided_by_size=decided_by_size,
+    )
+    parts = _bounds(measurement, groups, n, gap)
     worst = max(parts, key=lambda part: part.counts)
     return Certificate(worst.alpha, beta, worst.counts, parts if by_group else ())
 
@@ -98,6 +110,7 @@ def certify_classes(
     together: float,
     certificates: int,
     model: object = None,
+    decided_by_size: bool = False,
 ) -> tuple[ClassCertificate, ...]:
     """Measure the largest error of a released distribution over each of some classes of questions, in one payment.
 
@@ -117,7 +130,8 @@ def certify_classes(
     measurement = curator.class_errors(names, distribution.released(names, weights), price=price)
     share = beta_for_noise(beta, certificates, public=size.public)
     groups = [Group(name, 0, 1) for name in names]
-    bounds = smallest_bounds(_bounds(measurement, groups, size, model, beta=beta, share=share))
+    bounded = _gap(measurement.noise, size, model, beta=beta, share=share, decided_by_size=decided_by_size)
+    bounds = smallest_bounds(_bounds(measurement, groups, *bounded))
     flat = {bound.name: bound for bound in bounds if bound.name not in weights}
     certificates_of_classes: list[ClassCertificate] = []
     for name, bound in zip(names, bounds, strict=True):
@@ -185,7 +199,14 @@ def share_of_beta(beta: float, certificates: int) -> float:
 
 
 def certify_draw(
-    curator: Curator, queries: Queries, sample: DrawnDatabase, *, size: Size, price: Fraction, beta: float
+    curator: Curator,
+    queries: Queries,
+    sample: DrawnDatabase,
+    *,
+    size: Size,
+    price: Fraction,
+    beta: float,
+    decided_by_size: bool = False,
 ) -> Certificate:
     """The same for a drawn database, by the score of its class: no answer is listed.
 
@@ -193,35 +214,22 @@ def certify_draw(
     Accuracy: as `certify`; where records weigh, fractions are of their total weight, which is released rounded up.
     """
     measurement = curator.score_of(sample, price=price)
-    (bound,) = _bounds(
-        measurement,
-        (Group(queries.describe(), 0, queries.count),),
-        size,
-        None,
-        beta=beta,
-        share=beta_for_noise(beta, 1, public=size.public),
-        rounding=0.0 if sample.draw.weight is None else 1.0,
-    )
+    share = beta_for_noise(beta, 1, public=size.public)
+    n, gap = _gap(measurement.noise, size, None, beta=beta, share=share, decided_by_size=decided_by_size)
+    rounding = 0.0 if sample.draw.weight is None else 1.0
+    (bound,) = _bounds(measurement, (Group(queries.describe(), 0, queries.count),), n - rounding, gap)
     return Certificate(bound.alpha, beta, bound.counts)
 
 
 def _bounds(
-    measurement: NoisyCounts,
-    groups: Sequence[Group],
-    size: Size,
-    model: object,
-    *,
-    beta: float,
-    share: float,
-    rounding: float = 0.0,
+    measurement: NoisyCounts, groups: Sequence[Group], n: float, gap: Gap
 ) -> tuple[GroupCertificate, ...]:
-    """The bound of every group, from its measured largest error; each holds except with `share` of probability.
+    """The bound of every group, from its measured largest error beside about n records.
 
     The share of the records that an error is at most, and the records themselves: both on the same event.
     """
-    n, gap = _gap(measurement.noise, size, model, beta=beta, share=share)
     least = np.maximum(measurement.values, 0).astype(np.float64)
-    _, alphas = ratios.share_between(least, n - rounding, gap=gap)
+    _, alphas = ratios.share_between(least, n, gap=gap)
     hidden = float(gap(np.zeros(1))[0])
     return tuple(
         GroupCertificate(group.name, group.stop - group.start, float(alpha), float(value) + hidden)
@@ -229,17 +237,21 @@ def _bounds(
     )
 
 
-def _gap(noise: IndependentLaw, size: Size, model: object, *, beta: float, share: float) -> tuple[float, Gap]:
-    """The number of records that an error is a share of, and how far noise may have moved both.
+def _gap(
+    noise: IndependentLaw, size: Size, model: object, *, beta: float, share: float, decided_by_size: bool
+) -> tuple[float, Gap]:
+    """The number of records that an error is a share of, and how far noise may have moved both; fails with `share`.
 
-    Gaussian noise of both is judged together, out of `share`; of other noise each by itself, the number out of the
-    tenth part of beta that all certificates set aside for it.
+    Gaussian noise of both is judged together, out of `share`, where what is stated was decided before either was drawn:
+    without the released size, or by it where tables say the number by themselves. Else each by itself, the number out
+    of the tenth part of beta that all certificates, and the guarantee instead of them, set aside for it.
     """
     if size.public:
         return float(size.divisor), ratios.joint_gap(error=noise.lower_quantile(beta=share), size_error=0.0)
     by_tables = model.total_of_tables if isinstance(model, SculptModel) else None
     value, law = by_tables or (float(size.divisor), size.noise)
-    if isinstance(noise, Gaussian) and isinstance(law, Gaussian):
+    is_decided_before = by_tables is not None or not decided_by_size
+    if is_decided_before and isinstance(noise, Gaussian) and isinstance(law, Gaussian):
         both = noise.deviation, law.deviation
         if min(both) >= HALF_A_STEP:
             return value, ratios.dependent_gap(deviation=both[0], size_deviation=both[1], beta=share)

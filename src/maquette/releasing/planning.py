@@ -137,17 +137,22 @@ def decide(choice: Choice, *, n: int, size: Size | None = None) -> Choice:
     """The same choice, with or without certificates for a table of about n records; those asked for are bought.
 
     `size` is the number of records where it is private and was paid for first, for the `size_price` of the choice.
-    Public inputs and that number only.
+    Public inputs and that number only; the guess instead of it where what is stated in advance judges its noise with
+    that of the answers. There both errors fall with the number of records alike, so that nothing is lost.
     """
     request, mechanism = choice.request, choice.mechanism
+    is_asked_for = request.certificate is not None or request.groups
     if size is not None:
-        request = replace(request, size=size, size_price=choice.prepared.size_price)
+        by_size = not (is_asked_for or choice.prepared.judges_size_with_answers)
+        n = n if by_size or is_asked_for else request.typical_rows
+        price = choice.prepared.size_price
+        request = replace(request, size=size, size_price=price, decided_by_size=by_size)
 
     @cache
     def at(share: float, classes: tuple[str, ...] = request.bought) -> Choice:
         return prepare(replace(request, share=share, bought=classes), mechanism, n=n)
 
-    if request.certificate is not None or request.groups:
+    if is_asked_for:
         return at(request.share)
     share, alpha = best_share(lambda share: at(share).prepared)
     names = useful_classes(at(share).request, at(share).prepared) if share else ()

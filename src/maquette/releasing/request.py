@@ -52,6 +52,8 @@ class Request:
     """The number of records, where it is private and was asked for first; the rest is decided by it."""
     size_price: Fraction = Fraction(0)
     """What was paid for it, out of the mechanism's part."""
+    decided_by_size: bool = False
+    """Did that number decide what is bought, and so which sentence is stated?"""
 
     @classmethod
     def of(
