@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
 from maquette.models.hypothesis import Released, hypothesis_for
-from maquette.models.weighted import WeightedRows, _Work
+from maquette.models.version_space import VersionSample
+from maquette.models.weighted import WeightedRows, _members, _Work
 from maquette.queries import boxes, marginals, where
 from support.online_universe import kinds_of_query, random_box, universe
 
@@ -124,3 +126,40 @@ def test_copies_are_whole_rows():
     assert len(counted) >= 64
     others = [name for name in HUGE.names if name not in ("x9", "x10")]
     assert all(np.array_equal(found.columns[name], found.columns["x0"]) for name in others)
+
+
+WIDE = Domain(
+    (
+        Attribute("id", Kind.ORDINAL, codes=2**33),
+        Attribute("sex", Kind.CATEGORICAL, categories=("f", "m")),
+    )
+)
+"""An attribute whose codes need more than 32 bits, and whose cells nobody lists."""
+
+
+@pytest.mark.parametrize("kind", ["rows", "versions"])
+def test_an_attribute_of_more_cells_than_32_bits_count(kind):
+    half = boxes(WIDE, [{"id": (0, 2**32 - 1)}])
+    both = boxes(WIDE, [{"id": (2**32, 2**33 - 1), "sex": (0, 0)}])
+    found = (
+        WeightedRows.uniform(WIDE, WIDE.names)
+        if kind == "rows"
+        else VersionSample.whole(WIDE, WIDE.names, 50)
+    )
+    assert found.answer(half)[0] == pytest.approx(0.5, abs=0.05)
+    assert found.answer(both)[0] == pytest.approx(0.25, abs=0.05)
+    fitted = found.refit([Released(half, 0.9, 0.001)])
+    assert fitted.answer(half)[0] > 0.5
+    assert max(int(codes.max()) for codes in fitted.columns.values()) >= 2**32
+
+
+def test_new_rows_of_a_long_run_are_drawn_and_not_listed():
+    few = boxes(WIDE, [{"id": (2**32, 2**32 + 2**20)}])  # no row is there
+    start = WeightedRows.uniform(WIDE, WIDE.names, rows=1024)
+    assert start.answer(few)[0] < 0.01
+    fitted = start.refit([Released(few, 0.3, 0.001)])
+    assert fitted.answer(few)[0] == pytest.approx(0.3, abs=0.01)
+    runs = ((3, 4), (7, 7), (10, 12))
+    listed = np.array([3, 4, 7, 10, 11, 12])
+    own, other = (np.random.default_rng(1) for _ in range(2))
+    assert np.array_equal(_members(runs, own, 50), listed[other.integers(0, 6, 50)])

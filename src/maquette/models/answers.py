@@ -138,6 +138,12 @@ def generator(key: str) -> np.random.Generator:
     return np.random.default_rng(np.frombuffer(hashlib.sha256(key.encode()).digest(), dtype=np.uint32))
 
 
+def uniform_codes(rng: np.random.Generator, size: int, shape: int | tuple[int, int]) -> NDArray[Any]:
+    """Codes of an attribute with so many cells, all equally likely."""
+    # the type decides which codes are drawn: sessions that are stored go on with theirs
+    return rng.integers(0, size, shape, dtype=np.uint32 if size <= 2**32 else np.uint64)
+
+
 def largest_remainder(weights: NDArray[Any], m: int) -> NDArray[np.int64]:
     """Whole counts that add up to m and differ from m times the normalised weights by less than one each.
 

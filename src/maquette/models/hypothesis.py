@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError
-from maquette.models.answers import SmallDatabase, even_steps, generator
+from maquette.models.answers import SmallDatabase, even_steps, generator, uniform_codes
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
 
@@ -191,8 +191,7 @@ class Prior:
             chosen = even_steps(np.full(self.m, 1.0 / self.m), MAX_ROWS, rng=rng)
         columns: dict[str, NDArray[Any]] = {}
         for name in attributes:
-            size = self.domain[name].size
-            uniform = rng.integers(0, size, len(chosen) + UNIFORM_ROWS, dtype=np.uint32)
+            uniform = uniform_codes(rng, self.domain[name].size, len(chosen) + UNIFORM_ROWS)
             if name in self.columns:
                 uniform[: len(chosen)] = self.columns[name][chosen]
             columns[name] = uniform

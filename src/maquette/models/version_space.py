@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError
-from maquette.models.answers import SmallDatabase, generator, systematic
+from maquette.models.answers import SmallDatabase, generator, systematic, uniform_codes
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.fits import cell_weights
 from maquette.models.hypothesis import MIXING, Hypothesis, Prior, Released, chosen_margin, extend_digest
@@ -245,11 +245,13 @@ class VersionSample:
         origin = extend_digest("version sample", domain.fingerprint, str(rows), *words)
         rng = generator(origin)
         size = max(MIN_SAMPLE_SIZE, min(SAMPLE_SIZE, MAX_SAMPLE_ROWS // rows))
-        columns = {n: rng.integers(0, domain[n].size, (size, rows), dtype=np.uint32) for n in attributes}
+        columns = {n: uniform_codes(rng, domain[n].size, (size, rows)) for n in attributes}
         if prior is not None:
             chosen, stays = rng.integers(0, prior.m, (size, rows)), rng.random((size, rows)) < MIXING
             for name in set(attributes) & set(prior.columns):
-                columns[name] = np.where(stays, columns[name], prior.columns[name][chosen]).astype(np.uint32)
+                columns[name] = np.where(stays, columns[name], prior.columns[name][chosen]).astype(
+                    columns[name].dtype
+                )
         return cls(domain, attributes, rows, columns, origin, prior=prior)
 
     @property
@@ -333,7 +335,7 @@ class VersionSample:
             row = rng.integers(0, self.rows, self.size)
             name = self.attributes[int(rng.integers(0, len(self.attributes)))]
             old = {n: codes[databases, row] for n, codes in columns.items()}
-            new = old | {name: rng.integers(0, self.domain[name].size, self.size, dtype=np.uint32)}
+            new = old | {name: uniform_codes(rng, self.domain[name].size, self.size)}
             proposals: dict[int, Floats] = {}
             worse = np.zeros(self.size)
             for i, side in enumerate(self.sides):

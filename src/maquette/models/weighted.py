@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette import _lazy_numba as numba
 from maquette.domain import Domain
-from maquette.models.answers import SmallDatabase, even_steps, generator
+from maquette.models.answers import SmallDatabase, even_steps, generator, uniform_codes
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Prior, Released, extend_digest
 from maquette.models.refit import FittedAnswer, fit_answers
 from maquette.queries import canonical_hash, condition
 from maquette.queries.base import Margin, Queries
-from maquette.queries.condition import Leaf, product
+from maquette.queries.condition import Leaf, Runs, product
 from maquette.queries.predicates import SetQueries
 
 Floats = NDArray[np.float64]
@@ -96,7 +96,7 @@ class WeightedRows:
     prior: Prior | None = None
     """What it started from; None for uniform records."""
     _matrix: list[NDArray[Any]] = field(default_factory=list)
-    """All columns as one array, made when first needed."""
+    """The columns of `_looked_up` as one array, made when first needed."""
 
     @classmethod
     def uniform(cls, domain: Domain, attributes: Margin, *, rows: int = ROWS) -> WeightedRows:
@@ -104,7 +104,7 @@ class WeightedRows:
         _check.whole(rows=rows)
         origin = extend_digest("rows", domain.fingerprint, str(rows), *attributes)
         rng = generator(origin)
-        columns = {name: rng.integers(0, domain[name].size, rows, dtype=np.uint32) for name in attributes}
+        columns = {name: uniform_codes(rng, domain[name].size, rows) for name in attributes}
         return cls(domain, attributes, columns, np.full(rows, 1.0 / rows), origin)
 
     @classmethod
@@ -119,7 +119,10 @@ class WeightedRows:
         check_covered(self.domain, self.attributes, queries)
         if queries.count == 1:
             factors = product(queries.conditions[0]) if isinstance(queries, SetQueries) else None
-            share = self._count(factors) if factors else _dot(self.weights, self._weigh(queries))
+            looked_up = factors and all(leaf.attribute in self._looked_up for leaf in factors)
+            share = (
+                self._count(factors) if factors and looked_up else _dot(self.weights, self._weigh(queries))
+            )
             return np.array([min(1.0, max(0.0, share))])
         return np.clip(queries.on_rows(self.columns, self.weights) / queries.denominator, 0.0, 1.0)
 
@@ -167,13 +170,19 @@ class WeightedRows:
         chosen = even_steps(self.weights, m, rng=generator(f"{self.digest()} {key}"))
         return coded_rows(self.domain, {name: codes[chosen] for name, codes in self.columns.items()})
 
+    @property
+    def _looked_up(self) -> Margin:
+        """The attributes with few enough cells for a mask over them."""
+        small = condition.MAX_LOOKUP_CELLS
+        return tuple(name for name in self.attributes if self.domain[name].size <= small)
+
     def _count(self, factors: Sequence[Leaf]) -> float:
         """The weight of the rows in a product of sets, in one pass."""
         if not self._matrix:
-            self._matrix.append(np.stack([self.columns[name] for name in self.attributes]))
+            self._matrix.append(np.stack([self.columns[name] for name in self._looked_up]))
         masks = [condition.mask(leaf.runs, self.domain[leaf.attribute].size) for leaf in factors]
         starts = np.cumsum([0, *(len(mask) for mask in masks)])
-        places = np.array([self.attributes.index(leaf.attribute) for leaf in factors])
+        places = np.array([self._looked_up.index(leaf.attribute) for leaf in factors])
         return _sum_product(
             self.weights, self._matrix[0], places, starts, np.concatenate(masks).view(np.uint8)
         )
@@ -247,17 +256,16 @@ class _Work:
         factors = product(queries.conditions[0]) if isinstance(queries, SetQueries) else None
         if factors is not None:
             for leaf in factors:
-                members = np.array(condition.codes(leaf.runs), dtype=np.uint32)
                 size = self.domain[leaf.attribute].size
                 wrong = np.flatnonzero(~condition.holds(leaf.runs, copies[leaf.attribute], size))
-                copies[leaf.attribute][wrong] = members[rng.integers(0, len(members), len(wrong))]
+                copies[leaf.attribute][wrong] = _members(leaf.runs, rng, len(wrong))
             return copies
         for _ in range(_MAX_TRIES):
             wrong = np.flatnonzero(_weigh(self.domain, copies, queries) == 0)
             if not len(wrong):
                 break
             for name in queries.attributes:
-                copies[name][wrong] = rng.integers(0, self.domain[name].size, len(wrong), dtype=np.uint32)
+                copies[name][wrong] = uniform_codes(rng, self.domain[name].size, len(wrong))
         right = np.flatnonzero(_weigh(self.domain, copies, queries))
         return {name: codes[right] for name, codes in copies.items()} if len(right) else {}
 
@@ -275,6 +283,15 @@ class _Work:
                 weights = answer.query.weights.copy()
                 weights[changed] = weigh
                 answer.query = RowWeights(weights)
+
+
+def _members(runs: Runs, rng: np.random.Generator, number: int) -> NDArray[np.int64]:
+    """So many codes out of runs of them, all equally likely; a run may be too long to list."""
+    low, high = np.array(runs, dtype=np.int64).T
+    ends = np.cumsum(high - low + 1)
+    drawn = rng.integers(0, int(ends[-1]), number)
+    run = np.searchsorted(ends, drawn, side="right")
+    return high[run] + 1 + drawn - ends[run]
 
 
 def _weigh(domain: Domain, columns: Columns, queries: Queries) -> Floats:
