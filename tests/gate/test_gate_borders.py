@@ -69,6 +69,17 @@ def test_a_step_that_has_no_answer_yet_is_taken_again_and_not_paid_twice():
     assert [one.number for one in curator.catch_up()] == [0]  # it is looked at again
 
 
+@pytest.mark.parametrize(("name", "body"), [("key/aside", {"ask": "size"}), ("key/0000", {})])
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_reservation_that_is_no_step_is_named_and_not_followed(name, body, is_answered):
+    ledger, curator = opened(OnlineCurator)
+    ledger.reserve(name, request="1" * 64, tag="pure", cost=Cost(5), body=body, parent="key")
+    if is_answered:
+        ledger.answer(name, b"")
+    with pytest.raises(LedgerError, match=f"found '{name}', which something else reserved"):
+        curator.catch_up()
+
+
 def test_an_epoch_without_its_threshold_and_a_test_without_an_epoch_are_refused():
     ledger, curator = opened(OnlineCurator)
     curator.catch_up()

@@ -4,8 +4,9 @@
 
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget
+from maquette.accounting.budget import UNITS, Budget, Cost
 from maquette.accounting.ledger import Ledger
+from maquette.errors import LedgerError
 from maquette.gate.handle import Table
 from maquette.sessions import Refusal
 from maquette.sessions.opening import session as open_session
@@ -149,3 +150,14 @@ def test_a_payment_that_was_never_answered_is_waited_for(monkeypatch):
     assert ben.forecast("age >= 3").kind == "size"  # a new question: there is nothing to share yet
     first = ana.ask("age >= 3")
     assert ben.ask("age >= 3").value == first.value
+
+
+def test_what_something_else_reserved_in_a_session_stops_that_session_alone(monkeypatch):
+    table, ledger = people(), book()
+    ana = seeded_session(monkeypatch, 1, table, ledger=ledger, **ANA)
+    first = ana.ask(QUESTIONS[0])
+    ledger.reserve("aside", request="1" * 64, tag="pure", cost=Cost(5), body={}, parent="ana")
+    ben = seeded_session(monkeypatch, 2, table, ledger=ledger, **BEN)
+    assert ben.ask(QUESTIONS[0]).value == first.value
+    with pytest.raises(LedgerError, match="found 'aside', which something else reserved"):
+        ana.ask(QUESTIONS[1])

@@ -6,6 +6,7 @@ And how the ledger stores it.
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -224,8 +225,14 @@ class Step:
 def read_step(entry: Entry) -> Step:
     """A step of whatever session as the ledger stores it, without its secrets."""
     ask, place = str(entry.body.get("ask", "")), entry.answered
+    number = entry.key.rpartition("/")[2]
+    if not re.fullmatch("[0-9]{4,}", number) or not ask:
+        raise LedgerError(
+            f"expected the steps of '{entry.parent}' by number, as a curator writes them, and found '{entry.key}', "
+            "which something else reserved inside it; go on in a session or release of another name"
+        )
     return Step(
-        int(entry.key.rpartition("/")[2]),
+        int(number),
         ask,
         entry.body,
         None if entry.payload is None or ask == EPOCH else tuple(unpack(entry.payload)),

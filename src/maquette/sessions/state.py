@@ -292,9 +292,15 @@ class SessionSteps:
             return list(self._steps.get(meaning, ()))
 
     def _follow(self, ledger: Ledger, name: str) -> bool:
-        """Read on in a session; False if it waits for an answer that may still come."""
+        """Read on in a session; False if it waits for an answer that may still come.
+
+        One that something else reserved in ends there: it is refused to those who go on in it, and to no others.
+        """
         for entry in ledger.children(name, after=self._read.get(name, 0)):
-            step = read_step(entry)
+            try:
+                step = read_step(entry)
+            except LedgerError:
+                return True
             if not step.answered:
                 return False
             self._read[name] = entry.seq
