@@ -289,9 +289,9 @@ def _members(runs: Runs, rng: np.random.Generator, number: int) -> NDArray[np.in
     """So many codes out of runs of them, all equally likely; a run may be too long to list."""
     low, high = np.array(runs, dtype=np.int64).T
     ends = np.cumsum(high - low + 1)
-    drawn = rng.integers(0, int(ends[-1]), number)
-    run = np.searchsorted(ends, drawn, side="right")
-    return high[run] + 1 + drawn - ends[run]
+    numbers = rng.integers(0, int(ends[-1]), number)
+    run = np.searchsorted(ends, numbers, side="right")
+    return high[run] + 1 + numbers - ends[run]
 
 
 def _weigh(domain: Domain, columns: Columns, queries: Queries) -> Floats:
