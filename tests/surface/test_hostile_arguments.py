@@ -55,13 +55,11 @@ def test_the_working_calls_work(stage, monkeypatch):
 
 
 def test_what_escapes_is_found(stage):
-    """The harness sees an untyped error, a hang, a hostile object that is asked, and a long message."""
+    """The harness sees an untyped error, a hang and a hostile object that is asked."""
 
     def naive(a: Any, b: int = 0) -> float:
         while b == 10**30:
             pass
-        if b is None:
-            raise mq.ParameterError("x" * 10**6)
         return 1 / a + len(repr(b))
 
     one = Target("naive", naive, {"a": 1}, tuple(inspect.signature(naive).parameters.values()))
@@ -71,7 +69,6 @@ def test_what_escapes_is_found(stage):
     assert "naive(a=0): ZeroDivisionError" in said
     assert "naive(b=10^30): TooLong" in said
     assert "naive(b=raising object): a hostile object was asked" in said
-    assert "naive(b=None)" not in said  # a message is cut by the error itself
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import SourceError
 from maquette.vault import fit, loading
 from maquette.vault.counting import TableCache
-from maquette.vault.persons import ids_of
+from maquette.vault.persons import ids_of, missing_words
 from maquette.vault.raw import columns_of, open_raw
 from maquette.vault.readers import open_engine
 from maquette.vault.spellings import _year, spelled
@@ -123,3 +123,24 @@ def test_ids_of_an_extension_type_are_those_of_its_storage():
     wrapped, plain = ids_of(own, missing), ids_of(values, missing)
     assert wrapped.present.tolist() == plain.present.tolist() == [True, True, True, False]
     assert all(np.array_equal(getattr(wrapped, f.name), getattr(plain, f.name)) for f in fields(plain))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("-0", "0", True),
+        ("-0.0", "0", True),
+        ("12.0", "12", True),
+        (-0.0, 0.0, True),
+        (0.1, 0.10, True),
+        ("0.1", "0.10", False),
+        ("12.1", "12.10", False),
+        ("-1", "1", False),
+        ("012", "12", False),
+    ],
+)
+def test_ids_of_persons_are_texts_in_normal_form(one, other, is_same):
+    """As the page about people says: members 1 and 10 of household 12 are two."""
+    ids = ids_of(pa.array([one, other]), missing_words(()))
+    assert ids.present.all()
+    assert bool(ids.first[0] == ids.first[1]) is is_same

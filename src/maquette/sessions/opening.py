@@ -154,10 +154,6 @@ def _choose(
 
 def _start_from(release: Release, table: Table) -> Prior:
     """The rows of a release as the start of a hypothesis; public, and only of this domain."""
-    if not isinstance(release, Release):
-        raise ParameterError(
-            "expected a release as prior, such as mq.load reads; other rows may tell what no budget has paid for"
-        )
     if release.domain.fingerprint != table.domain.fingerprint:
         raise ParameterError("the release is about another domain than the table; leave prior out")
     if release.watermark is not None:

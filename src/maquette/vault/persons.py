@@ -151,7 +151,8 @@ class Ids:
 
 
 def ids_of(column: ArrowArray, missing: ArrowArray) -> Ids:
-    """Ids in normal form: composed (NFC), without space around, whole numbers without a point. No id: not present."""
+    """Ids as texts in normal form: composed (NFC), without space around, whole numbers without a point, zero without a
+    minus. No id: not present. Other numbers are not normalised: 12.1 and 12.10 may be two members of a household."""
     column = stored(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -161,6 +162,7 @@ def ids_of(column: ArrowArray, missing: ArrowArray) -> Ids:
     values = encoded.dictionary
     texts = words(values if is_text(values.type) else spell(values))
     texts = pc.replace_substring_regex(texts, pattern=r"^([+-]?[0-9]+)[.]0*$", replacement="\\1")
+    texts = pc.replace_substring_regex(texts, pattern=r"^-(0+)$", replacement="\\1")
     absent = pc.fill_null(pc.is_in(texts, value_set=missing), True)
     absent = pc.or_(absent, pc.is_null(texts)).to_numpy(zero_copy_only=False).astype(bool)
     digests = b"".join(
