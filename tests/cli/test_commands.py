@@ -138,6 +138,17 @@ def test_answers(made):
     assert data[0]["confidence"] == pytest.approx(0.95)
 
 
+def test_an_answer_that_cannot_be_given_is_refused_in_its_place(made):
+    ended = call("answer", made.place, "sex = 'Male'", "hight > 3", "select count(*) from t", "age >= 60")
+    assert ended.code == 2
+    assert ended.out.count("confidence") == 2
+    assert "'hight > 3': refused: " in ended.err
+    assert "maquette sql" in ended.err
+    data = call("answer", made.place, "hight > 3", "sex = 'Male'", "--json")
+    assert data.code == 2
+    assert len(data.json) == 1
+
+
 @pytest.mark.slow
 def test_report(made, tmp_path):
     target = tmp_path / "r.html"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from maquette import _check
 from maquette.cli import console
 from maquette.cli.options import AsJson
-from maquette.errors import ParameterError
+from maquette.errors import ParameterError, WorkloadError
+
+if TYPE_CHECKING:
+    from maquette.results.statements import Answer
 
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Folder = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
@@ -43,24 +47,40 @@ def answer(
 ) -> None:
     """Answer questions from a release. Costs nothing and needs no access to the table.
 
+    A question that cannot be answered is refused in its place and the others go on; the exit code is then 2.
+
     \b
     Example:
       maquette answer people.maquette "age >= 60 and sex = 'female'"
     """
     from maquette.results.folder import load
+    from maquette.results.select import is_select
 
     release = load(folder, ledger=ledger)
-    answers = [release.answer(text) for text in predicates]
+    answers: list[Answer] = []
+    for text in predicates:
+        try:
+            if is_select(text):
+                raise WorkloadError("expected a condition, got a SELECT; maquette sql answers it")
+            answers.append(release.answer(text))
+        except WorkloadError as error:
+            console.complain(f"{_check.shown(text)}: refused: {error}")
+            continue
+        if not as_json:
+            _say(answers[-1])
     if as_json:
         console.say_json([asdict(one) for one in answers])
-        return
-    for one in answers:
-        console.say(one.query)
-        console.say(f"  {one}")
-        if one.statement is not None:
-            console.say(f"  {one.statement}")
-        for note in one.notes:
-            console.say(f"  note: {note}")
+    if len(answers) < len(predicates):
+        raise typer.Exit(WorkloadError.exit_code)
+
+
+def _say(one: Answer) -> None:
+    console.say(one.query)
+    console.say(f"  {one}")
+    if one.statement is not None:
+        console.say(f"  {one.statement}")
+    for note in one.notes:
+        console.say(f"  note: {note}")
 
 
 def report(
