@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.gate.handle import Table
 from maquette.sessions import state
+from maquette.sessions.rules import how_answered
 from maquette.theory import ratios
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
@@ -99,6 +101,8 @@ def test_the_choice_is_said_and_made_before_anything_is_paid_or_touched():
     session = mq.session(Table(engine, name="people", source="x"), ledger=ledger, **facts)
     assert session.rules.mechanism == "direct"
     assert "every new question is measured (mechanism direct), chosen for 20 questions" in session.plan
+    one = how_answered(replace(session.rules, questions=1), session._expected_errors)
+    assert "chosen for 1 question:" in one
     assert "on 100,000 records" in session.plan
     assert "5.0 % of the budget buys the number of records first" in session.plan
     assert not list(ledger.children(session.key))

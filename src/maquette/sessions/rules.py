@@ -263,13 +263,18 @@ _WAYS = {
 }
 
 
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
 def how_answered(rules: Rules, expected_errors: ExpectedErrors | None) -> str:
     """How a session answers, what it pays for the number of records, and what decided that."""
     words = f"{_WAYS[rules.mechanism]} (mechanism {rules.mechanism})"
     if expected_errors is not None:
         direct, pmw = (f"{100 * error:.2g}" for error in (expected_errors.direct, expected_errors.pmw))
         words += (
-            f", chosen for {rules.questions:,} questions: on {expected_errors.rows:,} records measuring is expected to "
+            f", chosen for {_counted(rules.questions, 'question')}: on {_counted(expected_errors.rows, 'record')} "
+            "measuring is expected to "
             f"state up to {direct} points, testing {pmw}"
         )
     if rules.size_price:

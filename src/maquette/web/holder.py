@@ -277,8 +277,8 @@ class Holder:
     def history(self, who: str, after: int = 0, limit: int = 50) -> dict[str, Any]:
         """What an analyst asked, in order; one page of it.
 
-        Times are in whole seconds: a step is dated after its look, and to the millisecond that would say how long the
-        look took, which the tick of replies hides.
+        Times are in whole seconds: a step is dated before its look, and to the millisecond the next one would say how
+        long the look took, which the tick of replies hides.
         """
         past = [one for one in self._session(who).history() if one.sequence > after]
         page = past[: min(limit, MAX_PAGE)]

@@ -1,7 +1,7 @@
 """Releases as jobs: each in a process of its own, which can be ended at any time and goes on from the ledger.
 
 The process holds the table, asks it through the ledger and writes a release folder. Whatever ends it, the same job
-started again finds what was paid in the ledger and pays nothing twice.
+started again finds in the ledger what was paid and stored, and pays again only for a look that was lost.
 """
 
 from __future__ import annotations
