@@ -263,7 +263,7 @@ _WAYS = {
 }
 
 
-def _counted(number: int, word: str) -> str:
+def _number_of(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
@@ -273,7 +273,7 @@ def how_answered(rules: Rules, expected_errors: ExpectedErrors | None) -> str:
     if expected_errors is not None:
         direct, pmw = (f"{100 * error:.2g}" for error in (expected_errors.direct, expected_errors.pmw))
         words += (
-            f", chosen for {_counted(rules.questions, 'question')}: on {_counted(expected_errors.rows, 'record')} "
+            f", chosen for {_number_of(rules.questions, 'question')}: on {_number_of(expected_errors.rows, 'record')} "
             "measuring is expected to "
             f"state up to {direct} points, testing {pmw}"
         )
