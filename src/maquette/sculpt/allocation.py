@@ -43,8 +43,8 @@ at epsilon 10, about ten cells forced either way, one or two seeds: chosen by ey
 tables measured in bins at 2@10, six seeds, .89 / .97, nine at 3@10 .99 / .995."""
 _FEW_PER_CELL, _FEW_SIGNAL, _FEW_SHARE = 20.0, 2.0, 0.25
 """Records for every cell of the one-way tables, and their mean in deviations, below which these tables get no more than
-so much of the price, and each as much as the others (16 releases of the three tables of `python -m benchmarks small`:
-largest error 0.79, 1.02 and 0.87 times)."""
+so much of the price, and each as much as the others. Chosen by eye on the three tables of `python -m benchmarks small`;
+no stored figure compares it with other values."""
 _MIN_SIGNAL, _MANY_PAIRS = 2.0, 15
 """Deviations by which the strongest dependence would stand out of a pair's noise if so many pairs are measured at all
 (tuning half of the families up to 2,000 records at epsilon 0.1 and 0.2, two seeds)."""

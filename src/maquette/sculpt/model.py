@@ -166,8 +166,9 @@ class SculptModel:
 
         Accuracy: given the released size, which had a say in their variances, the sums of the tables are averaged by
             fixed weights that add up to 1. The sum of a table's integer Gaussian draws has the law of one draw with the
-            sum of their variances, up to a factor of 1 + 10^-15 where each is at least 4 (Kairouz, Liu and Steinke
-            2021): the mean of the sums is at most a Gaussian variable and one step.
+            sum of their variances, up to a factor e^t with t = 10 sum over k < cells of e^(-2 pi^2 s^2 k / (k + 1))
+            (Kairouz, Liu and Steinke 2021), below 10^-16 where s^2 is at least 4: the mean of the
+            sums is at most a Gaussian variable and one step.
         Holds when: the noise is Gaussian, and no variance below 4.
         """
         tables = self._one_way
