@@ -394,7 +394,10 @@ def test_wrong_parameters_are_refused_before_anything_is_opened(options, message
 
 def test_a_pure_session_can_be_paid_from_a_ledger_in_rho_but_not_the_other_way(monkeypatch):
     table = people()
-    session = seeded_session(monkeypatch, 1, table, ledger=book(Budget(4.0, 1e-6)), epsilon=0.5, alpha=0.1)
+    with pytest.warns(mq.PureCostWarning, match="give it unless the promise has to be pure"):
+        session = seeded_session(
+            monkeypatch, 1, table, ledger=book(Budget(4.0, 1e-6)), epsilon=0.5, alpha=0.1
+        )
     assert session.unit == "epsilon"
     assert session.ask("age >= 3").cost > 0
     with pytest.raises(LedgerError, match="cannot pay for a delta"):

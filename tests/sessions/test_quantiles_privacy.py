@@ -99,13 +99,13 @@ def test_a_search_tells_neighbours_apart_no_better_than_was_charged():
 
 def test_the_audit_sees_answers_with_too_little_noise(monkeypatch):
     """A planted bug: a sixteenth of the sensitivity, and so of the noise."""
-    real = NoiseRequest.sensitivity
+    real = NoiseRequest.sensitivity_of
 
-    def small(self, queries, relation):
-        one = real(self, queries, relation)
+    def small(self, query_forms, domain, relation):
+        one = real(self, query_forms, domain, relation)
         return type(one)(one.l1 / 16, one.l2_squared / 256, one.linf / 16)
 
-    monkeypatch.setattr(NoiseRequest, "sensitivity", small)
+    monkeypatch.setattr(NoiseRequest, "sensitivity_of", small)
     by_answers, _, charged = bounds()
     assert by_answers > charged
 

@@ -115,8 +115,8 @@ def ends_a_batch_with_the_first_far_guess(folder) -> bool:
     return found == [1, 1] and curator.epoch is None
 
 
-def _look_at_all_of_them(self, guesses, current):
-    return pack_outcomes([self._look(one.queries, one.guess, current) for one in guesses], len(guesses))
+def _look_at_all_of_them(self, tests, current):
+    return pack_outcomes([self._look(query, guess, current) for query, guess in tests], len(tests))
 
 
 def keeps_out_of_an_epoch_that_another_process_closed(folder) -> bool:
@@ -200,7 +200,7 @@ BUGS = {
             OnlineCurator,
             "test",
             lambda self, queries, *, guess: GuessOutcome(
-                True, self._look(queries, guess, self._open)[1], None
+                True, self._look(queries.to_forms(), guess, self._open)[1], None
             ),
         ),
     ),

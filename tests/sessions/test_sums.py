@@ -7,11 +7,12 @@ import pytest
 
 from maquette.accounting import events
 from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.core import forms
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.gate.handle import Table
 from maquette.queries.predicates import where
-from maquette.queries.weights import GRID, Weights
+from maquette.queries.weights import GRID
 from maquette.results.select import parse_select
 from maquette.sessions import sums
 from maquette.sessions.grouped import read_select
@@ -255,13 +256,13 @@ def test_neighbours_see_the_same_session_and_lose_no_more_than_was_charged(monke
 @pytest.mark.privacy
 def test_weights_above_one_are_seen(monkeypatch):
     """A planted bug: a sensitivity that forgets the largest weight."""
-    real = Weights.sensitivity
+    real = forms.Weights.added
 
-    def too_small(self, relation):
-        one = real(self, relation)
+    def too_small(self, sizes):
+        one = real(self, sizes)
         return type(one)(one.l1 / 16, one.l2_squared / 256, one.linf / 16)
 
-    monkeypatch.setattr(Weights, "sensitivity", too_small)
+    monkeypatch.setattr(forms.Weights, "added", too_small)
     found, paid = worst(monkeypatch, Relation.ADD_REMOVE, OPTIONS["direct"])
     assert found > paid
 

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 from maquette.accounting.budget import UNITS, Budget
+from maquette.core import forms
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.gate.curator import Curator
 from maquette.queries.predicates import where
 from maquette.queries.weights import Weights
+from maquette.questions.bounds import sensitivity_of
 from maquette.questions.noise import NoiseRequest
 from maquette.results.select import parse_select
 from maquette.sessions.sums import Scale, parts_of, weighted_query
@@ -57,7 +59,7 @@ def exact() -> dict[tuple[int, ...], np.ndarray]:
     answers: dict[tuple[int, ...], np.ndarray] = {}
     for table in histograms(SMALL.size, most=3):
         engine = table_of(SMALL, table)._engine
-        answers[table] = np.array([int(engine.answer(query)[0]) for query in asked()])
+        answers[table] = np.array([int(engine.answer(query.to_forms())[0]) for query in asked()])
     return answers
 
 
@@ -74,7 +76,8 @@ def farthest(relation: Relation) -> np.ndarray:
 def test_no_pair_of_tiny_tables_moves_a_sum_beyond_its_sensitivity(relation):
     moved = farthest(relation)
     for query, most in zip(asked(), moved, strict=True):
-        one = query.sensitivity(relation)
+        one = sensitivity_of(query.to_forms(), SMALL, relation)  # what is charged
+        assert one == query.sensitivity(relation)  # what is said
         assert Fraction(int(most), query.denominator) == one.l1 == one.linf  # reached, and never more
         assert one.l1**2 == one.l2_squared
         assert one.linf <= 1  # what a test of a session counts on
@@ -82,16 +85,34 @@ def test_no_pair_of_tiny_tables_moves_a_sum_beyond_its_sensitivity(relation):
 
 def test_a_sensitivity_of_the_mean_record_is_seen(monkeypatch):
     """A planted bug: the middle of the weights in the place of the largest."""
-    real = Weights.sensitivity
+    real = forms.Weights.added
 
-    def mean(self, relation):
-        one = real(self, relation)
+    def mean(self, sizes):
+        one = real(self, sizes)
         return type(one)(one.l1 / 2, one.l2_squared / 4, one.linf / 2)
 
-    monkeypatch.setattr(Weights, "sensitivity", mean)
-    relation = Relation.ADD_REMOVE
-    pairs = zip(asked(), farthest(relation), strict=True)
-    assert any(Fraction(int(most), q.denominator) > q.sensitivity(relation).l1 for q, most in pairs)
+    def understated() -> bool:
+        relation = Relation.ADD_REMOVE
+        pairs = zip(asked(), farthest(relation), strict=True)
+        return any(
+            Fraction(int(most), q.denominator) > sensitivity_of(q.to_forms(), SMALL, relation).l1
+            for q, most in pairs
+        )
+
+    assert not understated()
+    monkeypatch.setattr(forms.Weights, "added", mean)
+    assert understated()
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_class_that_understates_its_sensitivity_is_charged_by_its_weights(monkeypatch, relation):
+    """A planted bug in the class of queries: no part of what is charged."""
+    noise = NoiseRequest("laplace", PRICE)
+    sound = [noise.sensitivity_of(query.to_forms(), SMALL, relation) for query in asked()]
+    nothing = forms.counting(0)
+    monkeypatch.setattr(Weights, "sensitivity", lambda self, relation: nothing)
+    assert [query.sensitivity(relation) for query in asked()] == [nothing] * len(sound)
+    assert [noise.sensitivity_of(query.to_forms(), SMALL, relation) for query in asked()] == sound
 
 
 def test_a_scale_that_is_too_narrow_makes_no_query(monkeypatch):
@@ -100,7 +121,7 @@ def test_a_scale_that_is_too_narrow_makes_no_query(monkeypatch):
     item = parse_select(SMALL, "select sum(x) from t").items[0]
     for part in parts_of(SMALL, item):
         query, _ = weighted_query(SMALL, where(SMALL, "x >= 0"), part)
-        assert query.sensitivity(Relation.ADD_REMOVE).linf <= 1
+        assert sensitivity_of(query.to_forms(), SMALL, Relation.ADD_REMOVE).linf <= 1
     monkeypatch.setattr(np, "clip", lambda values, *_: values)
     with pytest.raises(WorkloadError, match="numerators from 0 to the denominator"):
         weighted_query(SMALL, where(SMALL, "x >= 0"), parts_of(SMALL, item)[-1])
@@ -146,13 +167,13 @@ def test_what_is_measured_of_a_sum_tells_neighbours_apart_no_better_than_was_cha
 @pytest.mark.slow
 def test_the_audit_sees_a_sum_with_too_little_noise(monkeypatch):
     """A planted bug: a sixteenth of the sensitivity, and so of the noise; a record is then worth an epsilon of 8."""
-    real = NoiseRequest.sensitivity
+    real = NoiseRequest.sensitivity_of
 
-    def small(self, queries, relation):
-        one = real(self, queries, relation)
+    def small(self, query_forms, domain, relation):
+        one = real(self, query_forms, domain, relation)
         return type(one)(one.l1 / 16, one.l2_squared / 256, one.linf / 16)
 
-    monkeypatch.setattr(NoiseRequest, "sensitivity", small)
+    monkeypatch.setattr(NoiseRequest, "sensitivity_of", small)
     found, charged = worst_bound()
     assert charged == float(PRICE)
     assert found > charged
