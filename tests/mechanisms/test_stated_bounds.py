@@ -409,6 +409,10 @@ class Halved:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole, name)
 
+    @property
+    def mechanism(self) -> Any:
+        return Halved(self.whole.mechanism)
+
     def prepare(self, *args: Any, **options: Any) -> Any:
         return Halved(self.whole.prepare(*args, **options))
 

@@ -238,7 +238,7 @@ class Halfspaces(Queries):
             for weight, name in zip(self.normals[index], self.over, strict=True)
             if weight
         ]
-        return f"{' + '.join(terms) or '0'} >= {self.thresholds[index]}"
+        return f"{' + '.join(terms) or f'0 * {names.quote(self.over[0])}'} >= {self.thresholds[index]}"
 
     def spec(self) -> dict[str, Any]:
         return {
