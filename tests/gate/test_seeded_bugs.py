@@ -14,6 +14,7 @@ import pytest
 
 from maquette.accounting.budget import Cost
 from maquette.accounting.events import LaplaceEvent, SelectionEvent
+from maquette.core import forms
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.gate import barrier, prices
@@ -21,8 +22,6 @@ from maquette.gate import curator as gate
 from maquette.gate.curator import Curator
 from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
-from maquette.queries.marginals import Marginals
-from maquette.queries.weights import Weights
 from maquette.questions import answers, class_errors
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ReleasedTables
@@ -176,7 +175,7 @@ def _(patch):
 
 @bug("add/remove sensitivity of marginals under replace-one", MARGINALS)
 def _(patch):
-    changed(patch, Marginals, "sensitivity", lambda real: lambda self, relation: real(self, AR))
+    patch.setattr(forms.Tables, "replaced", forms.Tables.added)
 
 
 @bug("add/remove shift of residuals under replace-one", checks.exactly("residuals, some axes", REP))
@@ -191,19 +190,20 @@ def _(patch):
 
 @bug("weights beyond 1 reach the sum", checks.exactly("weights, pure"))
 def _(patch):
-    changed(patch, Weights, "from_margins", lambda real: lambda self, tables: 2 * real(self, tables))
+    changed(patch, forms.Weights, "from_tables", lambda real: lambda self, tables: 2 * real(self, tables))
 
 
 @bug("sensitivity of weights taken from their mean", checks.exactly("weights, rho"))
 def _(patch):
     def make(real):
-        def sensitivity(self, relation):
-            found = real(self, relation)
+        def halved(self, sizes):
+            found = real(self, sizes)
             return replace(found, l1=found.l1 / 2, l2_squared=found.l2_squared / 4)
 
-        return sensitivity
+        return halved
 
-    changed(patch, Weights, "sensitivity", make)
+    changed(patch, forms.Weights, "added", make)
+    changed(patch, forms.Weights, "replaced", make)
 
 
 def _wild(curator):
@@ -304,8 +304,8 @@ def _(patch):
 
 @bug("the errors of a candidate's answers are added up", checks.exactly("choose database, pure"))
 def _(patch):
-    def scores(self, exact, n):
-        errors = [answers.count_errors(exact, self.queries.denominator, one, n) for one in self.answers]
+    def scores(self, exact, denominator, n):
+        errors = [answers.count_errors(exact, denominator, one, n) for one in self.answers]
         return -np.array([e.sum() for e in errors])
 
     patch.setattr(ChoiceQuestion, "scores", scores)

@@ -75,7 +75,7 @@ def _(patch):
 @bug("the certificate without noise", checks.exactly("largest error, pure"))
 def _(patch):
     def largest_error(self, queries, answers, *, groups=None, price):
-        errors = vault.errors_of(self._engine, queries, answers)
+        errors = vault.errors_of(self._engine, queries.to_forms(), answers)
         return NoisyCounts(np.array([errors.max()]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
     patch.setattr(Curator, "largest_error", largest_error)

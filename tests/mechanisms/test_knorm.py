@@ -50,7 +50,7 @@ def planned(queries, relation):
 @pytest.mark.parametrize("queries", WORKLOADS, ids=str)
 def test_the_body_holds_every_move_and_is_no_larger_than_their_hull(queries, relation):
     plan = planned(queries, relation)
-    assert plan.body.shift(plan.measured, relation) == 1
+    assert plan.body.shift(plan.measured.to_forms(), relation) == 1
     moves = moves_of(plan.measured, relation)
     # every facet touches a move, and all points of the body are combinations of moves with weights of at most 1
     points = uniform_points(plan.body)[0][:20]
