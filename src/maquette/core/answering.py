@@ -166,7 +166,9 @@ class ConditionCounts(PartCounts):
         places = range(len(self.form.conditions)) if self.is_enforced else self.looked_up
         used = {leaf.attribute for place in places for leaf in leaves(self.form.conditions[place])}
         names = tuple(name for name in self.sizes if name in used)
-        return names or tuple(self.sizes)[: 1 if places else 0]  # constants look at no attribute, but at records
+        return (
+            names or tuple(self.sizes)[: 1 if places else 0]
+        )  # constants look at no attribute, but at records
 
     def zeros(self) -> list[Integers]:
         own = self.tabled if self.is_enforced else ()

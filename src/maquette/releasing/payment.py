@@ -66,7 +66,7 @@ def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budg
 def check_not_set_back(book: Ledger) -> None:
     """Refuse a ledger that was set back behind the releases beside it, and say that its receipt is missing."""
     book.check_releases()
-    book.warn_without_receipt(stacklevel=4)
+    book.warn_without_receipt()
 
 
 def require_total(book: Ledger, *, epsilon: float | None, delta: float | None) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from sqlalchemy import Connection, bindparam, select
 
+from maquette import _check
 from maquette._arguments import checks, checks_arguments
 from maquette.accounting.budget import UNITS, Budget, Cost, accounting_of
 from maquette.accounting.conversions import float_down
@@ -303,18 +304,17 @@ class LedgerReader:
         state = self._store.last_state()
         return None if state is None else state.end
 
-    def warn_without_receipt(self, *, stacklevel: int = 2) -> None:
+    def warn_without_receipt(self) -> None:
         """Say that a file with entries has no receipt beside it: nobody would notice that later ones were lost."""
         kept = not isinstance(self._store, SqliteStore) or self.last_receipt is not None
         if kept or self._account()["seq"] == 1:
             return
-        warnings.warn(
+        _check.warn(
             f"the ledger {self.location} has entries and no receipt beside it ({Path(self.location).name}{RECEIPT} is "
             "missing or empty): if it was replaced by an older copy, what was paid since is forgotten and nothing "
             "shows it. Put that file back, or check the ledger against a receipt from before (maquette ledger verify "
             "--receipt); the next payment writes a new one",
             MissingReceiptWarning,
-            stacklevel=stacklevel + 1,
         )
 
     @property
