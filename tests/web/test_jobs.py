@@ -37,7 +37,8 @@ def released(codes: list[int], progress) -> None:
 def test_the_levels_of_a_draw_are_for_the_holder_and_not_for_the_service(codes, capsys):
     released(codes, jobs._Stages())
     said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert said == [{"stage": "drawing a small database", "share": share} for share in (0, 1000)]
+    drawing = [one for one in said if one["stage"] != "measuring the largest error"]
+    assert drawing == [{"stage": "drawing a small database", "share": share} for share in (0, 1000)]
     heard: list[str] = []
     released(codes, lambda what, share: heard.append(what))
     assert any("levels counted" in what for what in heard)  # who holds the table follows the draw
