@@ -217,7 +217,7 @@ def test_a_release_is_repeated_and_a_changed_table_is_another(reader: str, owner
 
 
 def test_a_release_that_lost_its_snapshot_goes_on_with_a_new_handle(reader: str, owner: Any, tmp_path: Path):
-    """What was answered stays paid and is not asked again; the look that was lost is charged once more, to the total."""
+    """What was answered stays paid and is not asked again; a look that was lost is charged again, to the total."""
     ledger, asked = tmp_path / "l.ledger", mq.marginals(DOMAIN, k=2)
     ask: Any = {"epsilon": 1.0, "delta": 1e-9, "ledger": ledger, "mechanism": "residual"}
     ask |= {"total_epsilon": 4.0, "total_delta": 1e-8}
