@@ -65,7 +65,7 @@ def _adult(data: Path) -> Iterator[dict[str, Any]]:
     table = mq.open(data / "adult.csv", domain=domain)
     rng = np.random.default_rng(7)
     asked = [real_question(domain, rng) for _ in range(ASKED)]
-    shares = [int(table._engine.answer(one)[0]) / table._engine.size() for one in asked]
+    shares = [int(table._engine.answer(one.to_forms())[0]) / table._engine.size() for one in asked]
     prior = _release(table)
     budget = mq.Budget(REAL["epsilon"])
     for start, chosen in (("uniform", None), ("release", prior)):

@@ -20,6 +20,7 @@ import maquette
 from benchmarks import tables
 from benchmarks.families import generators
 from benchmarks.families.double import FastCurator, StoredCounts, engine_of
+from maquette.api import _decided
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess
 from maquette.mechanisms.base import TYPICAL_ROWS, Outcome
@@ -161,13 +162,14 @@ def release(table: Loaded, workload: Workload, mechanism: str, seed: int) -> tup
         post="auto",
         typical_rows=TYPICAL_ROWS,
     )
-    choice = planning.decide(planning.choose(request), n=TYPICAL_ROWS)
+    choice = planning.choose(request)
     curator = FastCurator(
         table.counts,
         budget=choice.request.budget,
         relation=Relation.ADD_REMOVE,
         seed=[seed, workload.k, int(workload.pure)],
     )
+    choice = _decided(curator, choice)
     rng = np.random.default_rng([seed, 7])
     outcome = choice.prepared.run(curator, rng=rng, progress=lambda _what, _share: None)
     outcome = postprocess.expanded(outcome, choice.request.merged)

@@ -165,14 +165,21 @@ def test_records_needed(by):
 
 @pytest.mark.slow
 def test_epsilon_needed():
+    """Of the plan with the certificate that `required` sets aside: by default a plan takes the share that states least."""
     for need in required(WORKLOAD, alpha=0.02, n=20_000, delta=1e-6, mechanisms=DIRECT):
         enough, less = (
-            plan(WORKLOAD, n=20_000, epsilon=e, delta=1e-6, mechanisms=[need.mechanism])
+            plan(WORKLOAD, n=20_000, epsilon=e, delta=1e-6, mechanisms=[need.mechanism], certificate=SHARE)
             .forecasts[0]
             .guaranteed
             for e in (need.epsilon, need.epsilon * 0.99)
         )
         assert enough <= 0.02 < less
+
+
+def test_a_budget_that_cannot_be_divided_is_not_enough():
+    """So many records would need next to nothing, of which the number of records would get nothing at all."""
+    (need,) = required(WORKLOAD, alpha=0.1, n=10**30, mechanisms=["laplace"])
+    assert 0 < need.epsilon < 1e-10
 
 
 def test_targets_out_of_reach():

@@ -106,7 +106,7 @@ def test_forbidden_cells_are_zero_in_the_answers_and_when_asked_for(mechanism, e
 def test_stated_errors_hold_though_records_break_the_constraints(mechanism):
     private = mq.open(frame(keeps=False), domain=DOMAIN)
     asked = mq.marginals(DOMAIN, k=2)
-    true = private._engine.answer(asked) / N
+    true = private._engine.answer(asked.to_forms()) / N
     made = mq.release(
         private,
         asked,

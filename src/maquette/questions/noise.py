@@ -340,6 +340,8 @@ class NoiseRequest:
 
     def law(self, sensitivity: Sensitivity, *, unit: Unit = Unit.RHO, denominator: int = 1) -> NoiseLaw:
         """The law that the gate will draw from, up to rounding: for forecasts."""
+        if not self.price:
+            raise ParameterError("the budget is too small to be divided; give a larger epsilon")
         match self.kind:
             case "laplace":
                 return Laplace(self.price, sensitivity.l1 / self.price)

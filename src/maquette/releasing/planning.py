@@ -333,7 +333,8 @@ def required(
 ) -> tuple[Requirement, ...]:
     """The records (given epsilon) or the epsilon (given n) that each mechanism needs for an error of alpha.
 
-    Accuracy: the smallest n, or epsilon to a relative 1e-9, by bisection on the bound of `plan`; best first.
+    Accuracy: the smallest n, or epsilon to a relative 1e-9, by bisection on the bound of `plan` with this
+        `certificate`; best first.
     """
     _check.fraction(alpha=alpha)
     _check.one_of(("guaranteed", "expected"), by=by)

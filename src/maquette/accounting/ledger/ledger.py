@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from maquette import _check
-from maquette._arguments import checks
+from maquette._arguments import checks, checks_arguments
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import create
 from maquette.accounting.ledger.create import BEFORE_DOMAIN, Identity
@@ -123,6 +123,7 @@ class Ledger(LedgerReader):
         elif parent not in self._paces or self._paces[parent].rate != rate:
             self._paces[parent] = Pace(rate)
 
+    @checks_arguments
     def room(self, parent: str) -> int | None:
         """How many reservations its rate allows inside an envelope at this moment; None without a limit."""
         pace = self._paces.get(parent)
@@ -209,6 +210,7 @@ class Ledger(LedgerReader):
         with turn.lock:
             yield
 
+    @checks("record", "cost", "takes_look")
     def begin(self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True) -> Entry:
         """Pay for one look, before it: rate, key, envelope and price are decided here and nowhere later.
 
@@ -230,6 +232,7 @@ class Ledger(LedgerReader):
             self._looks.begin(entry)
         return entry
 
+    @checks("records")
     def begin_all(self, records: Sequence[Record], *, parent: str) -> list[Entry]:
         """Begin several looks that an earlier payment covers, in one transaction, by how many are given.
 
@@ -242,10 +245,12 @@ class Ledger(LedgerReader):
 
         return self._paced(parent, begin, *(one.key for one in reservations))
 
+    @checks_arguments
     def store(self, begun: Entry, look: Callable[[], bytes]) -> Entry:
         """Look, and store what was seen. Durable when it returns; return its `payload`, not your own."""
         return self.store_all([begun], lambda: [look()])[0]
 
+    @checks_arguments
     def store_all(self, begun: Sequence[Entry], look: Callable[[], Sequence[bytes]]) -> list[Entry]:
         """The same for several looks in one transaction: all are stored, or none is.
 
@@ -258,6 +263,7 @@ class Ledger(LedgerReader):
         self._looks.forget(begun)
         return stored
 
+    @checks_arguments
     def wait(self, entry: Entry) -> Entry:
         """A question that another process began, with its answer if that comes in time."""
         while entry.answered is None and not self._looks.knows(entry):
@@ -267,10 +273,12 @@ class Ledger(LedgerReader):
             entry = self.find(entry.key) or entry
         return entry
 
+    @checks_arguments
     def finish(self, begun: Sequence[Entry]) -> list[Entry]:
         """Store what this process saw under begun questions and could not store; nothing if it kept nothing."""
         return self.store_all(begun, list) if self._looks.keeps(begun) else []
 
+    @checks_arguments
     def was_looked_at(self, begun: Entry) -> bool:
         """May somebody have looked under a question that has no answer? Not if this process began it and did not."""
         return not self._looks.may_look(begun)

@@ -159,7 +159,7 @@ class LedgerReader:
         commitment = self._account()["commitment"]
         return None if commitment is None else str(commitment)
 
-    @checks("relation", "persons")
+    @checks_arguments
     def require(self, *, relation: Relation, domain_fingerprint: str, persons: Persons | None = None) -> None:
         """Refuse a table with another domain, relation or bound per person than the ledger was made for."""
         if persons != self.persons:
@@ -272,7 +272,7 @@ class LedgerReader:
                 return
             after = page[-1].seq
 
-    @checks("after")
+    @checks_arguments
     def children(self, parent: str, *, after: int = 0) -> Iterator[Entry]:
         """The reservations inside an envelope in order, each with its answer, from those after entry `after`."""
         self._own_process()
