@@ -20,12 +20,13 @@ HOMES = {
 MADE_UP = {("format2", "thresholds"): {"sex = 'Male'"}}
 """Questions about attributes that no measurement of the folder looked at: the version that wrote it made answers up."""
 NARROWER = {
-    ("histogram", "sex = 'Male'"): 0.24415328818261728,
-    ("histogram", "age >= 60 and sex = 'Male'"): 0.11715302869811248,
+    ("histogram", "sex = 'Male'"): 0.24849414147282156,
+    ("histogram", "age >= 60 and sex = 'Male'"): 0.12166221852438144,
     ("answers-only", "a0 < 7"): 0.14181153019309056,
     ("answers-only", "a3 = 4"): 0.09828021579908691,
 }
-"""Errors of shares of measured tables: the number of records is a part of Fieller's interval since."""
+"""Errors of shares of measured tables: the number of records is a part of Fieller's interval since. Those of a
+histogram hold beside its certificate, with three quarters of beta; none is above what the folder said."""
 EXPECTED = {
     (version, name): facts
     for version, home in HOMES.items()

@@ -139,21 +139,23 @@ def test_other_mechanisms_are_taken_where_they_are_better():
 
 
 @pytest.mark.slow
-def test_the_choice_on_a_small_universe_is_better_than_carved_rows():
-    """Means over twenty releases each lie seven deviations apart."""
+def test_the_choice_on_a_small_universe_states_less_than_carved_rows():
+    """What is chosen has the smaller error that can be stated; means over forty releases lie about seven deviations apart.
+
+    The errors of the answers themselves are alike there (0.20 and 0.22 points in forty releases): certificates take up
+    to a fifth of the budget since the share follows from what is expected to be stated.
+    """
     case = calibrate.Case(5, 5_000, (3, 2, 2), 2, 1.0, 0.0, "tiny", 0.6, 1.0)
     made = calibrate.table(case)
     queries = mq.marginals(made.domain, k=2)
     private = made.open()
-    true = private._engine.answer(queries.to_forms()) / case.n
 
-    def error(mechanism: str) -> float:
-        off = [_released(private, queries, mechanism).answers.fractions - true for _ in range(20)]
-        return float(np.mean([np.abs(o).max() for o in off]))
+    def stated(mechanism: str) -> float:
+        return float(np.mean([_released(private, queries, mechanism).stated.alpha for _ in range(40)]))
 
     chosen = preferred(plan(queries, n=case.n, epsilon=1.0), queries)
-    assert chosen == "histogram-laplace"
-    assert error(chosen) < error("sculpt")
+    assert chosen == "laplace"
+    assert stated(chosen) < stated("sculpt")
 
 
 def _released(private: mq.Table, queries: mq.Queries, mechanism: str) -> mq.Release:
