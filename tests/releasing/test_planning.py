@@ -165,7 +165,7 @@ def test_records_needed(by):
 
 @pytest.mark.slow
 def test_epsilon_needed():
-    """Of the plan with the certificate that `required` sets aside: by default a plan takes the share that states least."""
+    """Of the plan with the certificate that `required` sets aside; by default a plan takes the best share."""
     for need in required(WORKLOAD, alpha=0.02, n=20_000, delta=1e-6, mechanisms=DIRECT):
         enough, less = (
             plan(WORKLOAD, n=20_000, epsilon=e, delta=1e-6, mechanisms=[need.mechanism], certificate=SHARE)

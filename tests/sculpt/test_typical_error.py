@@ -140,7 +140,7 @@ def test_other_mechanisms_are_taken_where_they_are_better():
 
 @pytest.mark.slow
 def test_the_choice_on_a_small_universe_states_less_than_carved_rows():
-    """What is chosen has the smaller error that can be stated; means over forty releases lie about seven deviations apart.
+    """What is chosen states the smaller error; means over forty releases lie about seven deviations apart.
 
     The errors of the answers themselves are alike there (0.20 and 0.22 points in forty releases): certificates take up
     to a fifth of the budget since the share follows from what is expected to be stated.

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from sqlalchemy import Connection, bindparam, select
 
 from maquette import _check
-from maquette._arguments import checks, checks_arguments
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import UNITS, Budget, Cost, accounting_of
 from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import create, folders, schema
