@@ -55,6 +55,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "sessions",
         "tools",
         "theory",
+        "verify",
         "web",
     ),
 }
