@@ -245,7 +245,7 @@ class Ledger:
             payer.left = [a + b for a, b in zip(payer.left, amount, strict=True)]
 
     def reserve(self, row: dict[str, Any], body: dict[str, Any], amount: list[int]) -> None:
-        key, parent, tag, envelope = row["key"], row["parent"], row["tag"], row["envelope"]
+        key, parent, tag, envelope = str(row["key"]), row["parent"], row["tag"], row["envelope"]
         hold(key and key not in self.reserved and is_digest(row["request"]), "its key or request is not new")
         hold(envelope == (tag not in EVENTS | FREE | {"lost"}), "its tag {} has another form", tag)
         hold(tag not in FREE or amount == [0, 0], "it has the tag {} and an amount", tag)
@@ -306,7 +306,11 @@ def opened(connection: sqlite3.Connection) -> Ledger:
     fits = whom.keys() == {"person", "rows"} and isinstance(whom["person"], str) and whom["rows"] >= 1
     hold(relation and fits, "the account protects nobody: {}", account["relation"])
     expected = 3 if persons or before else 2 if unit == "mu^2/2" else 1
-    hold(account["format"] == version == expected, "the format of the file or account is not {}", expected)
+    hold(
+        account["id"] == 1 and account["format"] == version == expected,
+        "the format or id is not {} or 1",
+        expected,
+    )
     hold(before or is_digest(account["domain_fingerprint"]), "the account has no domain")
     hold(isinstance(account["salt"], bytes) and len(account["salt"]) == 32, "the salt has not 32 bytes")
     fits = covered(unit, epsilon, delta, account["total"], account["slack_total"], before=before)

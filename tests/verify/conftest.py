@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 import maquette as mq
-from maquette.domain import Attribute
+from maquette.domain import Attribute, Kind
 
 DOMAIN = mq.Domain(
     (
-        Attribute("sex", "categorical", ("f", "m")),
-        Attribute("age", "categorical", tuple("0123456789")),
-        Attribute("town", "categorical", ("a", "b", "c")),
+        Attribute("sex", Kind.CATEGORICAL, ("f", "m")),
+        Attribute("age", Kind.CATEGORICAL, tuple("0123456789")),
+        Attribute("town", Kind.CATEGORICAL, ("a", "b", "c")),
     )
 )
 
