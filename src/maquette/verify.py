@@ -38,7 +38,7 @@ STATED = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", 
 FILES = {"answers.parquet", "codes.parquet", "domain.json", "model.npz", "rows.parquet", "workload.json"}
 RATIONAL = re.compile(r"(0|-?[1-9][0-9]{0,999})(?:/([1-9][0-9]{0,999}))?")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}\+00:00")
-SCHEMA = "e81bf02643ef7041f53333cbff254b474be6a030b6638857fab433210896c819"  # of the SQL on the page
+SCHEMA = "e81bf02643ef7041f53333cbff254b474be6a030b6638857fab433210896c819"  # of the SQL of a new ledger
 
 
 class Misfit(Exception):

@@ -41,8 +41,8 @@ def test_a_release_of_another_ledger_does_not_fit(made):
     assert verdict([str(made / "pure.ledger"), str(made / "zcdp.release")])[0] == 1
 
 
-def test_the_chain_of_the_stored_ledger_fits_and_its_made_up_amounts_do_not(tmp_path):
-    """It was written by hand for tests of the chain: its envelope has the tag of an event, and no event's price."""
+def test_a_stored_ledger_whose_amounts_are_not_those_of_its_events_is_refused(tmp_path):
+    """Its envelope has the tag of an event and no event in its body; the chain itself is not reached."""
     path = tmp_path / "old.ledger"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(OLD.read_text("utf-8"))
