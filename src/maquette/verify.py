@@ -34,7 +34,7 @@ UNITS = {"epsilon": None, "rho": "zcdp", "mu^2/2": "gaussian"}
 EVENTS = {"laplace", "cube", "pure", "sparse", "selection", "gaussian", "smoothed", "composed"}
 FREE, DECLARED = {"test", "note", "binding", "fixed"}, {"(domain)", "(raw table)"}
 BEFORE = "before the domain"
-STATED = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "format")
+CLAIMS = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "format")
 FILES = {"answers.parquet", "codes.parquet", "domain.json", "model.npz", "rows.parquet", "workload.json"}
 RATIONAL = re.compile(r"(0|-?[1-9][0-9]{0,999})(?:/([1-9][0-9]{0,999}))?")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}\+00:00")
@@ -61,11 +61,11 @@ def regular(path: Path, largest: int = LARGEST_FILE) -> Path:
 def parse(text: str | bytes) -> dict[str, Any]:
     """A JSON object without NaN and infinity."""
     try:
-        found = json.loads(text, parse_constant=rational)
+        here = json.loads(text, parse_constant=rational)
     except (ValueError, RecursionError):
         raise Misfit("a text is not JSON") from None
-    hold(isinstance(found, dict), "a JSON text is no object")
-    return found
+    hold(isinstance(here, dict), "a JSON text is no object")
+    return here
 
 
 def sha256(data: bytes | str) -> str:
@@ -89,10 +89,10 @@ def connect(path: Path, folder: str) -> sqlite3.Connection:
 
 
 def rational(value: object) -> Fraction:
-    found = RATIONAL.fullmatch(value) if isinstance(value, str) else None
-    if found is None or found[2] == "1" or gcd(int(found[1]), int(found[2] or 1)) != 1:
+    here = RATIONAL.fullmatch(value) if isinstance(value, str) else None
+    if here is None or here[2] == "1" or gcd(int(here[1]), int(here[2] or 1)) != 1:
         raise Misfit(f"{ascii(value)[:80]} is no rational in lowest terms")
-    return Fraction(int(found[1]), int(found[2] or 1))
+    return Fraction(int(here[1]), int(here[2] or 1))
 
 
 def decimal(text: str) -> Fraction:
@@ -199,7 +199,7 @@ class Reservation:
     amount: list[int] = field(default_factory=list[int])  # units and slack
     left: list[int] = field(default_factory=list[int])  # of an envelope; empty: it is none
     answer: str = ""
-    settled: bool = False
+    closed: bool = False
     epoch: bool = False
 
 
@@ -220,15 +220,15 @@ class Ledger:
         hold(
             is_digest(answer) if kind == "answer" else answer is None, "its answer has the digest {}", answer
         )
-        found, early = self.reserved.get(key, Reservation()), kind in ("open", "bind")
+        here, early = self.reserved.get(key, Reservation()), kind in ("open", "bind")
         if kind != "reserve":
             rest = (row["parent"], row["tag"], row["request"], row["envelope"], key == "", body == {})
             fits = kind in ("open", "settle") or amount == [0, 0]
             hold(fits and rest == (None, "", "", 0, early, not early), "its kind has other fields")
         if kind == "open":
-            stated = {name: self.account[name] for name in STATED}
-            stated["salt_sha256"] = sha256(self.account["salt"])
-            hold(body == stated and amount == self.total, "it opens another account than the account")
+            claim = {name: self.account[name] for name in CLAIMS}
+            claim["salt_sha256"] = sha256(self.account["salt"])
+            hold(body == claim and amount == self.total, "it opens another account than the account")
         elif kind == "bind":
             fits = self.commitment is None and is_digest(body["commitment"], "(v2:)?") and len(body) == 1
             hold(fits, "it binds no table, or a second one")
@@ -236,12 +236,12 @@ class Ledger:
         elif kind == "reserve":
             self.reserve(row, body, amount)
         elif kind == "answer":
-            hold(found.seq and not found.left and not found.answer, "nothing waits for the answer {}", key)
-            found.answer = answer
+            hold(here.seq and not here.left and not here.answer, "nothing waits for the answer {}", key)
+            here.answer = answer
         else:
-            hold(kind == "settle" and found.left and not found.settled, "{} is no open envelope", key)
-            payer, found.settled = self.reserved[found.parent], True
-            hold(amount == ([0, 0] if payer.settled else found.left), "it gives back another amount")
+            hold(kind == "settle" and here.left and not here.closed, "{} is no open envelope", key)
+            payer, here.closed = self.reserved[here.parent], True
+            hold(amount == ([0, 0] if payer.closed else here.left), "it gives back another amount")
             payer.left = [a + b for a, b in zip(payer.left, amount, strict=True)]
 
     def reserve(self, row: dict[str, Any], body: dict[str, Any], amount: list[int]) -> None:
@@ -259,7 +259,7 @@ class Ledger:
         elif step := re.fullmatch(r"(.*)/[0-9]{4,}", key, re.DOTALL):
             hold(parent == step[1], "it is named a step of {}, which does not pay for it", step[1])
         payer = self.reserved.get(parent, Reservation())
-        hold(payer.left and not payer.settled, "{}, which pays for it, is no open envelope", parent)
+        hold(payer.left and not payer.closed, "{}, which pays for it, is no open envelope", parent)
         payer.left = [a - b for a, b in zip(payer.left, amount, strict=True)]
         hold(min(payer.left) >= 0, "it takes more than is left")
         parts = body["events"] if tag == "composed" else []
@@ -292,9 +292,9 @@ def opened(connection: sqlite3.Connection) -> Ledger:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     hold(application == 0x6D716C31, "the application id {} is not that of a ledger", application)
     schema = connection.execute("SELECT name, sql FROM sqlite_schema").fetchmany(100)
-    found = {name: " ".join((sql or "").split()) for name, sql in schema if name[:11] != "sqlite_stat"}
-    fits = sha256(json.dumps(found, sort_keys=True)) == SCHEMA
-    hold(fits, "the tables, indexes and triggers are not those of a ledger: {}", " ".join(found))
+    here = {name: " ".join((sql or "").split()) for name, sql in schema if name[:11] != "sqlite_stat"}
+    fits = sha256(json.dumps(here, sort_keys=True)) == SCHEMA
+    hold(fits, "the tables, indexes and triggers are not those of a ledger: {}", " ".join(here))
     (account,) = map(dict[str, Any], connection.execute("SELECT * FROM account LIMIT 2"))
     unit, persons = account["unit"], " " in account["relation"]
     before = account["domain_fingerprint"] == BEFORE
@@ -325,10 +325,10 @@ def replay(connection: sqlite3.Connection, ledger: Ledger) -> None:
         row, seq = dict[str, Any](values), len(ledger.chain) + 1
         try:
             hold(row["seq"] == seq and row["prev"] == head, "it does not follow the entry before")
-            stated = row.pop("head")
+            claim = row.pop("head")
             created = row.pop("created")
             head = sha256("maquette-ledger-1\n" + json.dumps([*row.values(), created], separators=(",", ":")))
-            hold(stated == head, "its head is not the hash of its fields")
+            hold(claim == head, "its head is not the hash of its fields")
             hold(TIME.fullmatch(created) and datetime.fromisoformat(created), "its time is none")
             hold(all(type(row[n]) is int and row[n] >= 0 for n in ("units", "slack")), "its amounts are none")
             body = parse(row["body"])
@@ -346,7 +346,7 @@ def replay(connection: sqlite3.Connection, ledger: Ledger) -> None:
 
 def check_answers(connection: sqlite3.Connection, ledger: Ledger) -> int:
     """Every stored answer has the digest of its entry, and every answer is stored; they are read in pieces."""
-    missing = {key: found.answer for key, found in ledger.reserved.items() if found.answer}
+    missing = {key: here.answer for key, here in ledger.reserved.items() if here.answer}
     count, room = len(missing), LARGEST_ANSWERS
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2**31 - 1)
     for number, key, kind in connection.execute("SELECT rowid, key, typeof(data) FROM payload"):
@@ -389,7 +389,7 @@ def check_receipt(path: Path, ledger: Ledger) -> str:
 def check_release(folder: Path, ledger: Ledger) -> str:
     """A folder against its ledger, in the order of the page."""
     release = parse(regular(folder / "release.json", LARGEST_JSON).read_bytes())
-    files, stated, account = release["files"], release["account"], ledger.account
+    files, claim, account = release["files"], release["account"], ledger.account
     key, fits = release["parameters"]["key"], release["software"]["name"] == "maquette"
     fits = fits and release["format"] in (1, 2) and release["watermark"] is None
     hold(fits, "the release has an unknown format, or is marked as not private")
@@ -410,9 +410,9 @@ def check_release(folder: Path, ledger: Ledger) -> str:
     for receipt in [*release["receipts"], *([size] if size else [])]:
         seq = ledger.entry(receipt["sequence"], receipt["head"], "the release")
         hold(ledger.chain[seq - 1][1] == "answer", "the release is made of entry {}, which is no answer", seq)
-    ledger.entry(1, stated["opened"], "the release")
+    ledger.entry(1, claim["opened"], "the release")
     of_ledger = (account["unit"], account["name"], account["total"] / U)
-    fits = (stated["unit"], stated["name"], stated["total"]) == of_ledger
+    fits = (claim["unit"], claim["name"], claim["total"]) == of_ledger
     hold(fits, "the release states another account than the ledger's")
     persons, budget = release.get("persons"), release["budget"]
     whom = f" {json.dumps({'person': persons['column'], 'rows': persons['rows']})}" if persons else ""
@@ -421,8 +421,8 @@ def check_release(folder: Path, ledger: Ledger) -> str:
     hold(fits and ledger.reserved[key].left, "the release was counted or paid otherwise than in the ledger")
     payments = [payment for payment in release["spending"] if payment.get("sequence") is not None]
     for payment in payments:
-        found = ledger.reserved[ledger.chain[payment["sequence"] - 1][2]]
-        paid = (found.seq, found.tag, found.amount[0] / U, account["unit"], found.parent)
+        here = ledger.reserved[ledger.chain[payment["sequence"] - 1][2]]
+        paid = (here.seq, here.tag, here.amount[0] / U, account["unit"], here.parent)
         fits = paid == (payment["sequence"], payment["tag"], payment["amount"], payment["unit"], key)
         hold(fits, "the release states another payment than entry {}", payment["sequence"])
     hold(key in ledger.bound, "no entry binds the release {}", key)
