@@ -138,7 +138,8 @@ def decide(choice: Choice, *, n: int, size: Size | None = None) -> Choice:
 
     `size` is the number of records where it is private and was paid for first, for the `size_price` of the choice.
     Public inputs and that number only; the guess instead of it where what is stated in advance judges its noise with
-    that of the answers. There both errors fall with the number of records alike, so that nothing is lost.
+    that of the answers: a number that chose between two such statements would have a say in how often they fail. On
+    tables much smaller than the guess this may choose the wider of the two.
     """
     request, mechanism = choice.request, choice.mechanism
     is_asked_for = request.certificate is not None or request.groups
