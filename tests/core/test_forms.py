@@ -203,6 +203,9 @@ HOSTILE = {
     "weights that are no numbers": QueryForms((forms.Weights(("b",), np.array([[np.nan, 0]]), 1),), NAME),
     "a top of zero": QueryForms((forms.Weights(("b",), np.array([[0, 0]]), 0),), NAME),
     "a huge top": QueryForms((forms.Weights(("b",), np.array([[0, 0]]), 2**40),), NAME),
+    "weights whose squares overflow": QueryForms(
+        (forms.Weights(("b",), np.full((8, 2), 2**30), 2**30),), NAME
+    ),
     "a claim below zero": QueryForms((Conditions((ALWAYS,), -1),), NAME),
     "a claim above all": QueryForms((Conditions((ALWAYS,), 2),), NAME),
     "a claim that is no number": QueryForms((Conditions((ALWAYS,), True),), NAME),

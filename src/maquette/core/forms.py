@@ -260,6 +260,9 @@ class Weights:
         _require(_is_array(self.numerators) and self.numerators.ndim == 2, "a matrix")
         cells = math.prod(shape(sizes, self.margin))
         _check_whole(self.numerators, shape=(len(self.numerators), cells), least=0, most=self.top)
+        _require(
+            len(self.numerators) * (2 * self.top) ** 2 <= 2**62, "weights whose squares add up in 64 bits"
+        )
 
     def count(self, sizes: Sizes) -> int:
         del sizes
