@@ -294,7 +294,8 @@ def test_stated_errors_and_forecasts_grow_with_the_bound(tmp_path):
         )
         planned[rows] = plan.forecasts[0].guaranteed
     assert deviations[3] == pytest.approx(3 * deviations[None], rel=0.02)
-    assert stated[3] == pytest.approx(3 * stated[None], rel=0.1)
+    # what post-processing moved is stated too, and differs from draw to draw
+    assert stated[3] == pytest.approx(3 * stated[None], rel=0.25)
     assert planned[3] == pytest.approx(3 * planned[None], rel=0.1)
     need = {
         k: mq.required(queries, alpha=0.05, epsilon=1.0, mechanisms=["laplace"], rows_per_person=k)[0].n
