@@ -36,6 +36,7 @@ FREE, DECLARED = {"test", "note", "binding", "fixed"}, {"(domain)", "(raw table)
 BEFORE = "before the domain"
 CLAIMS = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "format")
 FILES = {"answers.parquet", "codes.parquet", "domain.json", "model.npz", "rows.parquet", "workload.json"}
+FILES |= {"release.sha256"}
 RATIONAL = re.compile(r"(0|-?[1-9][0-9]{0,999})(?:/([1-9][0-9]{0,999}))?")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}\+00:00")
 SCHEMA = "e81bf02643ef7041f53333cbff254b474be6a030b6638857fab433210896c819"  # of the SQL of a new ledger
@@ -389,19 +390,19 @@ def check_receipt(path: Path, ledger: Ledger) -> str:
 def check_release(folder: Path, ledger: Ledger) -> str:
     """A folder against its ledger, in the order of the page."""
     release = parse(regular(folder / "release.json", LARGEST_JSON).read_bytes())
-    files, claim, account = release["files"], release["account"], ledger.account
+    files, claim, account = release.pop("files"), release["account"], ledger.account
     key, fits = release["parameters"]["key"], release["software"]["name"] == "maquette"
     fits = fits and release["format"] in (1, 2) and release["watermark"] is None
     hold(fits, "the release has an unknown format, or is marked as not private")
     there = {name for name in FILES if (folder / name).exists()}
-    needed = {"domain.json", "workload.json", "answers.parquet"}
-    needed -= {"answers.parquet"} if release["format"] == 2 else set[str]()
-    fits = needed <= there == files.keys()
-    hold(fits, "the release does not name the files that are there: {}", sorted(there))
+    needed = {"domain.json", "workload.json", *(["answers.parquet"] if release["format"] == 1 else [])}
+    hold(needed <= there == files.keys(), "the release names other files than are there: {}", sorted(there))
     for name in sorted(files):
         with regular(folder / name).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         hold(digest == files[name], "the file {} is not the one that the release names", name)
+    seal = sha256(sha256(json.dumps(release, sort_keys=True, separators=(",", ":"))) + "\n")
+    hold(files.get("release.sha256", seal) == seal, "release.json is not what release.sha256 is the hash of")
     domain = parse(regular(folder / "domain.json", LARGEST_JSON).read_bytes())
     public = {"attributes": domain["attributes"], "na_values": sorted(set(domain.get("na_values", [])))}
     fits = domain.get("constraints") or sha256(json.dumps(public, sort_keys=True)) == ledger.domain

@@ -20,6 +20,7 @@ from maquette.questions.measurement import Receipt, Size
 from maquette.questions.noise import Gaussian, Laplace
 from maquette.results import Certificate, Guarantee, Release, document, keys, replacing
 from maquette.results import folder as store
+from support.edited_folder import mend_hashes, places, value_at, write_at
 from support.made_release import toy_release
 
 
@@ -95,6 +96,7 @@ def test_the_document_is_plain_json_without_a_seed(folder):
         "answers.parquet",
         "codes.parquet",
         "domain.json",
+        "release.sha256",
         "rows.parquet",
         "workload.json",
     }
@@ -238,7 +240,8 @@ def test_an_absent_or_foreign_folder_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["answers.parquet", "codes.parquet", "domain.json", "rows.parquet", "workload.json"]
+    "name",
+    ["answers.parquet", "codes.parquet", "domain.json", "release.sha256", "rows.parquet", "workload.json"],
 )
 def test_every_file_is_checked(folder, name):
     file = folder / name
@@ -256,6 +259,8 @@ def rewrite(folder: Path, **changes: object) -> None:
     data = json.loads((folder / store.MANIFEST).read_text())
     kept = {k: v for k, v in (data | changes).items() if v != "gone"}
     (folder / store.MANIFEST).write_text(json.dumps(kept))
+    if "files" not in changes:
+        mend_hashes(folder)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +282,50 @@ def test_a_wrong_document_is_refused(folder, changes, message):
     rewrite(folder, **changes)
     with pytest.raises(ReleaseError, match=message):
         store.load(folder)
+
+
+def test_a_manifest_with_any_other_value_is_refused_without_a_ledger(folder):
+    manifest = (folder / store.MANIFEST).read_text()
+    data = json.loads(manifest)
+    fields = [place for place in places(data) if not isinstance(value_at(data, place), dict | list)]
+    assert {("watermark",), ("guarantee", "alpha"), ("files", store.SEAL)} <= set(fields)
+    for place in fields:
+        write_at(folder, place, another(value_at(data, place)))
+        with pytest.raises(ReleaseError):
+            store.load(folder)
+        (folder / store.MANIFEST).write_text(manifest)
+    store.load(folder)
+
+
+def another(value: object) -> object:
+    """As little else as can be: the next number, a letter more, a text where there was none."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return value + "x"
+        case _:
+            return "made with test noise"
+
+
+def test_a_field_more_or_less_is_refused_without_a_ledger(folder):
+    manifest = (folder / store.MANIFEST).read_text()
+    for changes in ({"audited": True}, {"notes": "gone"}):
+        data = {k: v for k, v in (json.loads(manifest) | changes).items() if v != "gone"}
+        (folder / store.MANIFEST).write_text(json.dumps(data))
+        with pytest.raises(ReleaseError, match=r"release.json was changed"):
+            store.load(folder)
+
+
+def test_a_folder_of_an_earlier_version_has_no_seal_and_a_seal_is_not_dropped(folder):
+    listed = json.loads((folder / store.MANIFEST).read_text())["files"]
+    rewrite(folder, files={name: listed[name] for name in listed if name != store.SEAL}, watermark="edited")
+    with pytest.raises(ReleaseError, match=r"release.json was changed"):
+        store.load(folder)
+    (folder / store.SEAL).unlink()
+    assert store.load(folder).watermark == "edited"
 
 
 def test_files_outside_the_folder_are_refused(folder):

@@ -21,6 +21,7 @@ from maquette.models import constraints
 from maquette.models.answers import SmallDatabase, generator
 from maquette.queries import marginals, predicates, prefixes, union, weights
 from maquette.results import folder as store
+from support.edited_folder import edit_json
 
 DOMAIN = Domain(
     (
@@ -111,10 +112,7 @@ def test_an_older_folder_stops_showing_what_it_made_up(tmp_path):
     m = release.database.m
     invented = {n: release.database.columns.get(n, np.zeros(m, np.uint8)) for n in DOMAIN.names}
     pq.write_table(pa.table(invented), folder / "codes.parquet")
-    manifest = json.loads((folder / "release.json").read_text())
-    del manifest["attributes"]
-    manifest["files"]["codes.parquet"] = store._sha256(folder / "codes.parquet")
-    (folder / "release.json").write_text(json.dumps(manifest))
+    edit_json(folder, "release.json", lambda manifest: manifest.pop("attributes"))
     old: Any = store.load(folder)
     assert tuple(old.database.columns) == old.measured == ("age",)
     with pytest.raises(ReleaseError, match="race was not measured"):

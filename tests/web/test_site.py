@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Iterator
 
 import httpx
 import pyarrow
@@ -26,6 +25,7 @@ from maquette.web.explore import Catalog, short_name
 from maquette.web.once import MadeOnce
 from maquette.web.server import MAX_BODY, check_address
 from support.browser import served
+from support.edited_folder import mend_hashes, places, write_at
 from support.made_release import toy_release
 
 OWN = re.compile(r'<script src="/static/[a-z/.-]+\.js" defer></script>')
@@ -323,17 +323,6 @@ def test_a_damaged_release_hides_none_of_the_others(folder, tmp_path):
         assert httpx.get(f"{home}/r/other").status_code == 404
 
 
-def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every place of a JSON document."""
-    if path:
-        yield path
-    inner = (
-        value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
-    )
-    for key, one in inner:
-        yield from places(one, (*path, key))
-
-
 @pytest.mark.slow
 def test_whatever_a_manifest_says_no_page_runs_it(folder, tmp_path):
     """A script at every place of the manifest: the folder is refused, or pages show it as a text."""
@@ -343,12 +332,9 @@ def test_whatever_a_manifest_says_no_page_runs_it(folder, tmp_path):
     for place in places(manifest):
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy)
-        data = json.loads(json.dumps(manifest))
-        at = data
-        for key in place[:-1]:
-            at = at[key]
-        at[place[-1]] = script
-        (copy / "release.json").write_text(json.dumps(data))
+        write_at(copy, place, script)
+        if place[0] != "files":
+            mend_hashes(copy)
         try:
             catalog = Catalog.of([copy])
         except ReleaseError:

@@ -68,8 +68,17 @@ def digest(
         },
         "rows": None if rows is None else {name: _of_column(rows[name]) for name in rows.column_names},
     }
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _of_json(content)
+
+
+def statements(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest states: all of it but the hashes of its files."""
+    return {name: value for name, value in manifest.items() if name != "files"}
+
+
+def seal(manifest: Mapping[str, Any]) -> str:
+    """A line that changes with whatever a manifest states; it finds an edit of one field where no ledger is at hand."""
+    return _of_json(statements(manifest)) + "\n"
 
 
 def content_digest(release: Release) -> str:
@@ -191,6 +200,11 @@ def _bound_otherwise(book: Ledger, key: str) -> bool:
 
 def _key(release_digest: str) -> str:
     return f"{TAG}-{release_digest}"
+
+
+def _of_json(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _of_array(values: NDArray[Any]) -> list[Any]:

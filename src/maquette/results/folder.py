@@ -1,6 +1,7 @@
 """The release folder: written whole or not at all, checked by hash when read, never with a seed inside.
 
 release.json      what was done and what is stated; the format version and the hashes of the other files
+release.sha256    the hash of what release.json states; folders of earlier versions have none
 domain.json       the declared universe
 workload.json     the queries
 answers.parquet   one row per query: numerator (and the noise before post-processing, where known), which table and
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 
 MANIFEST = "release.json"
+SEAL = "release.sha256"
 DOMAIN = "domain.json"
 WORKLOAD = "workload.json"
 ANSWERS = "answers.parquet"
@@ -146,7 +148,7 @@ class _Stored:
 
     def digest(self) -> str:
         return binding.digest(
-            {name: value for name, value in self.manifest.items() if name != "files"},
+            binding.statements(self.manifest),
             domain=self.domain,
             workload=self.workload,
             answers=self.answers,
@@ -243,8 +245,9 @@ def _write(release: Release, folder: Path, *, report: bool) -> None:
     if release.model is not None:
         model, arrays = release.model.to_arrays()
         np.savez(folder / MODEL, **arrays)  # noise hardly compresses
-    files = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
-    manifest = document.dump(release) | {"model": model, "files": files}
+    manifest = document.plain(document.dump(release) | {"model": model})
+    (folder / SEAL).write_text(binding.seal(manifest), encoding="utf-8")
+    manifest["files"] = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
     (folder / MANIFEST).write_text(document.to_text(manifest), encoding="utf-8")
     if report:
         from maquette.results.report import render
@@ -322,10 +325,22 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
         file = folder / name
         if Path(name).name != name or not file.is_file():
             raise ReleaseError(f"{folder} lacks the file {name} that its {MANIFEST} lists")
-        if file.suffix == ".json":
+        if file.suffix in (".json", ".sha256"):
             document.check_length(file)  # before its hash: a hole of any length costs nothing to make
         if _sha256(file) != sha256:
             raise ReleaseError(f"{file} was changed after the release was made (its hash differs)")
+    _check_seal(folder, manifest)
+
+
+def _check_seal(folder: Path, manifest: dict[str, Any]) -> None:
+    """Refuse a manifest that states something else than it did when it was written; earlier versions wrote no seal."""
+    if SEAL not in manifest["files"] and not (folder / SEAL).exists():
+        return
+    if manifest["files"].get(SEAL) != hashlib.sha256(binding.seal(manifest).encode()).hexdigest():
+        raise ReleaseError(
+            f"{folder / MANIFEST} was changed after the release was made (it is not what {SEAL} is the hash of); "
+            "fetch the release again from its source"
+        )
 
 
 def _check_target(path: Path, *, replace: bool) -> None:
