@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import pytest
 
@@ -38,6 +39,26 @@ def test_the_forecast_is_what_the_discovery_states(table, tmp_path):
         balance = ledger.balance()
         envelope = next(one for one in ledger.entries(kind="reserve") if one.envelope)
     assert forecast.share == pytest.approx(envelope.units / balance.total_units)
+
+
+def test_a_pure_discovery_says_what_a_delta_would_save_before_it_is_paid(table, tmp_path):
+    wish = {"columns": {"zone": "drop", "note": "drop", "fare": "number"}, "epsilon": 0.5}
+    header = raw_columns(table, table=None, query=None, delimiter=",", encoding="utf-8")
+    forecast = forecast_discovery(header, **wish, delta=0.0, **TOTAL)
+    words = r"a pure epsilon=0\.5 takes up to (\S+) % of a total of .* with delta=1e-06 .* takes up to \S+ %"
+    assert forecast.note is not None
+    said = re.fullmatch(words, forecast.note)
+    assert said is not None
+    assert forecast.share == pytest.approx(float(said[1]) / 100, rel=0.01)
+    place = tmp_path / "trips.ledger"
+    with pytest.warns(mq.PureCostWarning, match=words):
+        mq.discover(table, ledger=place, **wish, **TOTAL)
+    mq.discover(table, ledger=place, **wish, **TOTAL)  # a repeat costs nothing and says nothing
+    with Ledger.open(place) as ledger:
+        envelope = next(one for one in ledger.entries(kind="reserve") if one.envelope)
+        assert forecast.share == pytest.approx(envelope.units / ledger.total_units)
+    assert forecast_discovery(header, **wish, delta=1e-7, **TOTAL).note is None
+    assert forecast_discovery(header, **wish, delta=0.0, total_epsilon=4.0, total_delta=0.0).note is None
 
 
 def test_what_cannot_be_found_is_refused_before_anything_is_paid():

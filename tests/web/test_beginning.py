@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -11,7 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError, WorkloadError
+from maquette.errors import (
+    BudgetExceeded,
+    KeyReused,
+    MechanismError,
+    ParameterError,
+    PureCostWarning,
+    WorkloadError,
+)
 from maquette.web import config as configs
 from maquette.web import service as services
 from maquette.web import state
@@ -149,6 +157,27 @@ def test_every_kind_of_job_is_paid_for_or_refused_before_it_is_begun(tmp_path):
             raw.check_job("00ff", DiscoveryRequest(epsilon=9.0, delta=1e-7).model_dump())
         assert not Path(config.ledger("raw")).exists()
     finally:
+        raw.close()
+
+
+def test_what_a_pure_budget_takes_is_said_before_a_job_is_begun(tmp_path):
+    config = configs.load(write_undeclared(tmp_path))
+    holder, raw = Holder(config, "people"), UndeclaredTable(config, "raw")
+    words = r"a pure epsilon=0.2 takes up to .* of a total of epsilon=4, delta=1e-\d+.* takes up to"
+    try:
+        pure = ReleaseRequest(marginals=[1], epsilon=0.2, mechanism="laplace").model_dump()
+        with pytest.warns(PureCostWarning):
+            said = holder.check_job("00ff", pure)
+        assert re.match(words, said or "")
+        other = ReleaseRequest(marginals=[1], epsilon=0.2, delta=1e-9).model_dump()
+        assert holder.check_job("00ff", other) is None
+        found = DiscoveryRequest(epsilon=0.2, columns=dict.fromkeys(raw._header, "number")).model_dump()
+        with pytest.warns(PureCostWarning):
+            said = raw.check_job("00ff", found)
+        assert re.match(words, said or "")
+        assert said == raw.forecast_discovery(found)["note"]
+    finally:
+        holder.close()
         raw.close()
 
 

@@ -131,6 +131,12 @@ def test_every_page_is_for_its_role(anna, stella, path):
     assert (anna.get(path).status_code, stella.get(path).status_code) == ROLES[path]
 
 
+def test_a_plan_says_what_a_pure_budget_takes_of_a_ledger_with_a_delta(stella):
+    words = "Note: a pure epsilon=0.5 takes up to "
+    assert words in stella.get("/t/people/plan?marginals=1&epsilon=0.5&delta=0").text
+    assert "Note: a pure" not in stella.get("/t/people/plan?marginals=1&epsilon=0.5&delta=1e-9").text
+
+
 def test_somebody_without_a_budget_sees_no_table(world):
     carl = world.browser("carl")
     assert "gives you no table" in carl.get("/").text

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -414,12 +414,15 @@ def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
     return "; ".join(offers)
 
 
-def pure_in_words(ledger: Budget, epsilon: float, *, pure: Cost, other: Cost) -> str:
-    """What a pure epsilon takes of a ledger with a delta, beside what it takes with that delta (`other`)."""
-    share, less = (percent_of(cost.units, ledger.total_units) for cost in (pure, other))
+def pure_in_words(ledger: Budget, budget: Budget, cost_of: Callable[[Budget], Cost]) -> str | None:
+    """What a pure budget takes of a ledger with a delta, beside what it takes with that delta; None for others."""
+    if not budget.pure or ledger.pure:
+        return None
+    other = replace(budget, delta=ledger.delta, accounting=ledger.accounting)
+    share, less = (percent_of(cost_of(one).units, ledger.total_units) for one in (budget, other))
     return (
-        f"a pure epsilon={epsilon:g} takes up to {share} of a total of {ledger}, because it holds without exception; "
-        f"with delta={ledger.delta:g} the same epsilon takes up to {less}"
+        f"a pure epsilon={budget.epsilon:g} takes up to {share} of a total of {ledger}, because it holds without "
+        f"exception; with delta={ledger.delta:g} the same epsilon takes up to {less}"
     )
 
 

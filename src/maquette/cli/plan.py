@@ -121,7 +121,7 @@ def _share(location: str, budget: Budget) -> dict[str, Any]:
 
 def _say_share(location: str, budget: Budget) -> None:
     """How much of a ledger a release with this budget takes, and whether it is there."""
-    from maquette.accounting.budget import Budget, percent_of, pure_in_words, release_cost, what_fits
+    from maquette.accounting.budget import percent_of, pure_in_words, release_cost, what_fits
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
@@ -134,11 +134,9 @@ def _say_share(location: str, budget: Budget) -> None:
         share, left = (percent_of(u, balance.total_units) for u in (cost.units, balance.left_units))
         fits = "" if cost.units <= rest.units else f": {what_fits(book.budget, rest, delta=budget.delta)}"
         console.say(f"It takes {share} of ledger '{book.name}', of which {left} is left{fits}.")
-        if budget.pure and not book.budget.pure:
-            other = release_cost(
-                Budget(budget.epsilon, book.budget.delta, book.budget.accounting), book.budget
-            )
-            console.say(f"Note: {pure_in_words(book.budget, budget.epsilon, pure=cost, other=other)}.")
+        note = pure_in_words(book.budget, budget, lambda one: release_cost(one, book.budget))
+        if note is not None:
+            console.say(f"Note: {note}.")
 
 
 def _say_required(requirements: Sequence[Requirement], *, as_json: bool) -> None:

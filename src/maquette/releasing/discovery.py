@@ -44,7 +44,13 @@ from maquette.releasing.found_cells import (
     occupied,
     share_inside,
 )
-from maquette.releasing.payment import check_not_set_back, refusal_of, require_total, warn_if_weak
+from maquette.releasing.payment import (
+    check_not_set_back,
+    refusal_of,
+    require_total,
+    warn_if_pure,
+    warn_if_weak,
+)
 
 ColumnKind = Literal["number", "text", "date"]
 Columns = Mapping[str, "Attribute | str"]
@@ -241,19 +247,25 @@ def check_covered(book: Ledger, key: str, budget: Budget) -> Cost:
             f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta, which lists of values need; ask "
             "without delta, with columns= for those that are no numbers, or make a ledger with a total_delta"
         )
-    if budget.pure:
-        cost = PureEvent(Fraction(budget.total_units, UNITS), "discovery").cost(book.budget.unit)
-    else:
-        cost = Cost(budget.total_units, min(budget.slack_units, book.budget.slack_units))
-    balance = book.balance()
-    if book.find(key) is None and (cost.units > balance.left_units or cost.slack > balance.left.slack):
+    cost, balance = discovery_cost(budget, book.budget), book.balance()
+    if book.find(key) is not None:
+        return cost
+    if cost.units > balance.left_units or cost.slack > balance.left.slack:
         raise BudgetExceeded(
             refusal_of("this discovery", book, cost) + "give a smaller epsilon and delta",
             unit=book.budget.unit,
             needed=cost.units / UNITS,
             left=balance.left_units / UNITS,
         )
+    warn_if_pure(book, budget, lambda one: discovery_cost(one, book.budget))
     return cost
+
+
+def discovery_cost(budget: Budget, ledger: Budget) -> Cost:
+    """A whole budget in what the ledger counts: units and, for thresholds, its part of delta."""
+    if budget.pure:
+        return PureEvent(Fraction(budget.total_units, UNITS), "discovery").cost(ledger.unit)
+    return Cost(budget.total_units, min(budget.slack_units, ledger.slack_units))
 
 
 def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, pure_in_words
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate import prices
@@ -14,7 +14,14 @@ from maquette.queries.base import Sensitivity
 from maquette.questions.answers import cell_sensitivity
 from maquette.questions.findings import NUMBERS, threshold_for
 from maquette.questions.noise import Gaussian, NoiseRequest, independent
-from maquette.releasing.discovery import KIND_SHARE, LADDER_SHARE, ColumnChoice, Columns, How
+from maquette.releasing.discovery import (
+    KIND_SHARE,
+    LADDER_SHARE,
+    ColumnChoice,
+    Columns,
+    How,
+    discovery_cost,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class DiscoveryForecast:
     share: float
     """Of what the whole ledger may pay for."""
     columns: tuple[ColumnForecast, ...]
+    note: str | None = None
+    """How much less it would take with a delta; None where it has one, or the ledger has none."""
 
 
 def forecast_discovery(
@@ -82,9 +91,9 @@ def forecast_discovery(
             return forecast(name, choice.open[name])
         return ColumnForecast(name, "declared" if name in choice.declared else "dropped", None)
 
-    return DiscoveryForecast(
-        budget, budget.total_units / total.total_units, tuple(of(name) for name in choice.order)
-    )
+    share = discovery_cost(budget, total).units / total.total_units
+    note = pure_in_words(total, budget, lambda one: discovery_cost(one, total))
+    return DiscoveryForecast(budget, share, tuple(of(name) for name in choice.order), note)
 
 
 def _threshold(

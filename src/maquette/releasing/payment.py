@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -192,13 +191,9 @@ def check_left(what: str, book: Ledger, cost: Cost, *, budget: Budget, advice: s
 
 def warn_if_pure(book: Ledger, budget: Budget, cost_of_budget: Callable[[Budget], Cost]) -> None:
     """Say, before it is paid, how much of a ledger with a delta a pure budget takes, and how much less with a delta."""
-    if not budget.pure or book.budget.pure:
-        return
-    other = replace(budget, delta=book.budget.delta, accounting=book.budget.accounting)
-    words = pure_in_words(
-        book.budget, budget.epsilon, pure=cost_of_budget(budget), other=cost_of_budget(other)
-    )
-    _check.warn(f"{words}; give it unless the promise has to be pure", PureCostWarning)
+    words = pure_in_words(book.budget, budget, cost_of_budget)
+    if words is not None:
+        _check.warn(f"{words}; give it unless the promise has to be pure", PureCostWarning)
 
 
 def refusal_of(what: str, book: Ledger, cost: Cost) -> str:

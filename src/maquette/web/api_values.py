@@ -199,6 +199,9 @@ class Job(BaseModel):
     why: str
     published: bool
     release: str | None
+    note: str = Field(
+        default="", description="What is to be said about its cost, in the reply that begins it."
+    )
 
 
 class JobProgress(BaseModel):

@@ -33,6 +33,7 @@ from maquette.web.config import ANALYST, Config, ShareSettings
 from maquette.web.jobs import Jobs, job_key
 from maquette.web.ledger import MAX_PAGE, Account, Witness
 from maquette.web.once import MadeOnce
+from maquette.web.planning import note_of_cost
 from maquette.web.requests import ReleaseRequest
 
 MAX_ANSWERS = 10_000
@@ -345,8 +346,11 @@ class Holder:
         folder = self._config.table_folder(self._name) / "releases" / f"{job}.maquette"
         return load(folder, ledger=self._ledger).checked
 
-    def check_job(self, job: str, request: dict[str, Any]) -> None:
-        """Refuse a release that cannot be made or that the ledger cannot pay, by public numbers, before it is begun."""
+    def check_job(self, job: str, request: dict[str, Any]) -> str | None:
+        """Refuse a release that cannot be made or that the ledger cannot pay, by public numbers, before it is begun.
+
+        What is to be said about its cost, if anything.
+        """
         if request.get("kind") == "discovery":
             raise ParameterError(f"the domain of '{self._name}' is declared: nothing has to be discovered")
         wish = ReleaseRequest.model_validate(request)
@@ -359,6 +363,7 @@ class Holder:
         choice = choose(request_value, accounting=accounting_of(self._table, self._ledger))
         check_memory(choice, limit=self._table.memory_limit)
         check_covered(choice.request, self._ledger, job_key(job), choice.prepared)
+        return note_of_cost(wish, self._ledger.budget)
 
     def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
         self._log(who, "steward", "started a release", {"job": job, "request": request}, is_paid=True)

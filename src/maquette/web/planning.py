@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from maquette.accounting.budget import Accounting
+from maquette.accounting.budget import Accounting, Budget, pure_in_words, release_cost
 from maquette.domain import Domain
 from maquette.errors import MaquetteError
 from maquette.releasing.planning import Plan, plan, preferred
@@ -103,6 +103,12 @@ def _useful(error: float | None) -> float | None:
 def compared(domain: Domain, request: ReleaseRequest, setting: Setting) -> Plan:
     """Every mechanism at one budget."""
     return _plan(domain, _frozen(request), setting)
+
+
+def note_of_cost(request: ReleaseRequest, total: Budget) -> str | None:
+    """How much less of a ledger a pure budget would take with a delta; None where there is nothing to say."""
+    budget = Budget(request.epsilon, request.delta, total.accounting)
+    return pure_in_words(total, budget, lambda one: release_cost(one, total))
 
 
 def _choice(domain: Domain, request: ReleaseRequest, setting: Setting) -> Choice:

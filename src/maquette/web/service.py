@@ -256,13 +256,13 @@ class Service:
         row = self.store.find(state.job, person=person.name, key=key)
         if row is None:
             job = secrets.token_hex(8)
-            link.call("check_job", job=job, request=wish)  # what is refused leaves nothing behind
+            note = link.call("check_job", job=job, request=wish)  # what is refused leaves nothing behind
             values = {"id": job, "key": key, "person": person.name, "table": table, "request": text}
             values |= {"state": RUNNING, "stage": "waiting", "share": 0, "why": "", "published": 0}
             if self.store.add(state.job, **values, created=int(time.time())):
                 link.call("start_job", job=job, who=person.name, request=wish)
                 self.count("jobs_started")
-                return self.job(person, job)
+                return self.job(person, job) | {"note": note or ""}
             row = self.store.find(state.job, person=person.name, key=key)
             assert row is not None
         if (row["table"], row["request"]) != (table, text):

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import ValidationError
 
-from maquette.accounting.budget import Unit
+from maquette.accounting.budget import Budget, Unit
 from maquette.errors import MaquetteError, ParameterError
 from maquette.web import charts, planning, state
 from maquette.web.access import check_form, is_partial, service_of, signed_in
@@ -78,13 +78,16 @@ def plan_page(
     setting = planning.Setting(
         records, facts["relation"], "gaussian" if facts["unit"] == Unit.HALF_MU_SQUARED else "zcdp"
     )
+    total = Budget(ledger["epsilon"], ledger["delta"], setting.accounting)
     values, problem, chosen, choices, whole, offers = request.query_params, None, None, [], None, []
+    note = None
     if values:
         try:
             chosen = _read(values)
             choices = planning.choices(domain, chosen, setting, further=ledger["further"])
             whole = planning.compared(domain, chosen, setting)
             offers = planning.offers(whole)
+            note = planning.note_of_cost(chosen, total)
         except MaquetteError as error:
             problem = str(error)
     return page(
@@ -103,6 +106,7 @@ def plan_page(
         plan=whole,
         curve=charts.curve([(one.epsilon, one.expected, one.statement) for one in choices]),
         offers=offers,
+        note=note,
         spans=charts.spans([(one.expected, one.statement) for one in offers]),
         problem=problem,
         key=secrets.token_urlsafe(16),

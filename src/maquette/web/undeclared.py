@@ -151,18 +151,23 @@ class UndeclaredTable:
             total_delta=settings.delta,
             relation=settings.relation,
         )
-        return {"share": forecast.share, "columns": [asdict(one) for one in forecast.columns]}
+        columns = [asdict(one) for one in forecast.columns]
+        return {"share": forecast.share, "columns": columns, "note": forecast.note}
 
-    def check_job(self, job: str, request: dict[str, Any]) -> None:
-        """Refuse a discovery that cannot be made, or that the ledger cannot pay, before it is begun."""
+    def check_job(self, job: str, request: dict[str, Any]) -> str | None:
+        """Refuse a discovery that cannot be made, or that the ledger cannot pay, before it is begun.
+
+        What is to be said about its cost, if anything.
+        """
         if self._stage == "draft":
             raise ParameterError(
                 "this table has a drafted domain: review that one, nothing has to be discovered"
             )
-        self.forecast_discovery(request)
+        note = self.forecast_discovery(request)["note"]
         wish = DiscoveryRequest.model_validate(request)
         with self._account() as book:
             check_covered(book, job_key(job), Budget(wish.epsilon, wish.delta, "zcdp", thresholds=True))
+        return note
 
     def _account(self) -> Ledger:
         """The ledger that an earlier discovery made, or one as the next will make it."""
