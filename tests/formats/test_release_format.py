@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from maquette.errors import ReleaseError
-from maquette.results import document, folder
+from maquette.queries import where
+from maquette.results import document, folder, knowledge
 
 HOMES = {
     file.parent.name: file.parent for file in sorted(Path(__file__).parent.glob("releases*/*/expected.json"))
@@ -63,6 +64,25 @@ def test_it_answers_as_it_did(version, name):
         assert found.error == pytest.approx(NARROWER.get((name, question), error))
         assert found.error <= error * (1 + 1e-9)
         assert found.source == source
+
+
+@pytest.mark.parametrize(
+    ("question", "alone"),
+    [("sex = 'Male'", 0.24415328818261728), ("age >= 60 and sex = 'Male'", 0.11715302869811248)],
+)
+def test_a_certificate_beside_a_histogram_takes_a_quarter_of_the_chance_and_no_more(question, alone):
+    """`alone` is what the noise says with the whole chance; the first question is one of the workload's."""
+    release = folder.load(HOMES["format1"] / "histogram")
+    query = where(release.workload.domain, question)
+    among = release.workload.count if query.attributes == ("sex",) else 1
+
+    def error(part):
+        found = release.model.estimate(query, beta=part * release.beta, among=among)
+        return found[1]
+
+    assert error(1.0) == pytest.approx(alone)
+    assert release.answer(question).error == pytest.approx(error(knowledge.MODEL_PART))
+    assert release.answer(question).error < 1.04 * alone
 
 
 @pytest.mark.parametrize(("version", "name"), EXPECTED)

@@ -217,7 +217,38 @@ def test_classes_together_fail_with_probability_at_most_their_share(noise, size)
     share = beta_for_noise(beta, certificates, public=size.public)
     assert failed.max() <= share
     if isinstance(noise, Gaussian) and not size.public:
-        return  # judged together with the number of records
+        return  # judged together with the number of records, term by term below
     margin = noise.lower_quantile(beta=share)
     shifted = chances_of_failure(noise, (303, 307), size, beta, certificates=certificates, shift=1.0)
     assert margin == 0 or shifted.min() > share  # a bound smaller by one record would fail too often
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_classes", [False, True], ids=["workload", "classes"])
+@pytest.mark.parametrize("variances", [(30, 30), (9, 100)], ids=str)
+def test_gaussian_noise_judged_with_that_of_the_number_fails_as_often_as_stated(variances, of_classes):
+    """For every value of both noises and the worst largest error for it, which answers made with the number may have.
+
+    A bound smaller by two steps, one of which draws on the whole numbers take, would fail too often.
+    """
+    beta, certificates = 0.06, 4 if of_classes else 1
+    noise, of_size = (Gaussian(Fraction(1), Fraction(variance)) for variance in variances)
+    share = beta_for_noise(beta, certificates, public=False)
+    errors, places, chance = np.arange(100, 901, 10), np.arange(0, 1001, 100), np.zeros(2)
+    drawn, weights = map(np.array, zip(*probabilities(noise).items(), strict=True))
+    for moved, p in probabilities(of_size).items():
+        size = Size(N + moved, of_size, Receipt(1, ""))
+
+        def stated(measured: int, size: Size = size) -> float:
+            given = {"size": size, "price": Fraction(1), "beta": beta, "certificates": certificates}
+            if not of_classes:
+                return certify(KnownNoise(noise, measured), QUERIES, ANSWERS, **given).alpha  # pyright: ignore
+            gate = KnownClassNoise(noise, (measured, measured))
+            return certify_classes(gate, CLASSES, DISTRIBUTION, together=beta, **given)[0].alpha  # pyright: ignore
+
+        # alpha grows with what is measured: the value from which on it covers an error, between those that were tried
+        needed = np.interp(errors / N, [stated(place) for place in places.tolist()], places) - errors
+        for i, steps in enumerate((0.0, 2.0)):
+            fails = drawn < (needed + steps * (1 + errors / N))[:, np.newaxis]
+            chance[i] += p * (fails @ weights).max()
+    assert chance[0] <= share < chance[1]

@@ -165,18 +165,30 @@ def test_classes_without_the_workload():
     assert "largest error" not in {one.asked for one in only.spending}
 
 
-def test_a_request_in_the_ledger_repeats_as_it_was(monkeypatch):
-    """The stored number of records decides the same again; a version that decides otherwise is refused, unpaid."""
-    book = ledger()
+@pytest.mark.parametrize("bought_before", [True, False])
+def test_a_request_in_the_ledger_repeats_as_it_was(monkeypatch, bought_before):
+    """The stored number of records decides the same again; a version that decides otherwise is refused, unpaid.
+
+    What classes cost is missing from the price of every table, so that none of the stored values would fit another
+    decision: there is nothing that could be returned for it. The version that made it still repeats it afterwards.
+    """
+    usual, book = certify.SAYS_ENOUGH, ledger()
+
+    def version(*, buys: bool) -> None:
+        monkeypatch.setattr(certify, "SAYS_ENOUGH", usual if buys else 0.0)
+
+    version(buys=bought_before)
     first = made(5_000, book=book)
-    spent = book.balance().charged_units
-    assert first.certificates
-    again = made(5_000, book=book)
-    assert again.certificates == first.certificates
-    monkeypatch.setattr(certify, "SAYS_ENOUGH", 0.0)  # another version would buy none
+    assert bool(first.certificates) == bought_before
+    entries, spent = len(list(book.entries())), book.balance().charged_units
+    version(buys=not bought_before)
     with pytest.raises(mq.KeyReused, match="another mechanism, certificate or share"):
         made(5_000, book=book)
-    assert book.balance().charged_units == spent
+    version(buys=bought_before)
+    again = made(5_000, book=book)
+    assert again.certificates == first.certificates
+    assert again.answers.numerators.tolist() == first.answers.numerators.tolist()
+    assert (len(list(book.entries())), book.balance().charged_units) == (entries, spent)
 
 
 # --- what is stated -------------------------------------------------------------------------------------------------

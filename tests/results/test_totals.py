@@ -10,11 +10,12 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import sizing
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import Receipt, Size
-from maquette.questions.noise import Gaussian
+from maquette.questions.noise import Gaussian, law_at
 from maquette.releasing.certify import beta_for_noise
 from maquette.results.distribution import records
 from maquette.results.figures import Grouping
 from maquette.sculpt.model import MeasuredTable, SculptModel
+from maquette.theory import ratios
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=2)))
 COUNTS = {"a": np.array([200, 700, 600]), "b": np.array([1000, 500])}
@@ -87,8 +88,19 @@ def test_counts_and_bounds_of_a_release_go_by_it():
     answer = release.answer("a = 1")
     assert answer.count == pytest.approx(answer.value * best.value)
     assert release.certificate is not None
-    for one in (release.certificate, *release.certificates):
+    assert release.size.noise is not None
+    paid = {one.asked: Fraction(one.amount) for one in release.spending}
+    share = beta_for_noise(release.beta / 3, 2, public=False)
+    for asked, one in zip(
+        ("largest error", "class errors"), (release.certificate, *release.certificates), strict=True
+    ):
         assert one.counts / best.most < one.alpha < one.counts / best.least
+        noise = law_at(paid[asked], unit=release.budget.unit)
+        gap = ratios.dependent_gap(
+            deviation=noise.deviation, size_deviation=release.size.noise.deviation, beta=share
+        )  # what is stated is where the measured error and the gap meet a share of the number
+        hidden, at_alpha = gap(np.array([0.0, one.alpha]))
+        assert one.alpha * best.value == pytest.approx(one.counts - hidden + at_alpha, rel=1e-3)
     shares = Grouping.of(release, ["a"], None).share()
     counts = Grouping.of(release, ["a"], None).count()
     assert counts.value.tolist() == pytest.approx((shares.value * best.value).tolist())

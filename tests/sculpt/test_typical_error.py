@@ -12,6 +12,7 @@ from benchmarks.__main__ import RESULTS
 import maquette as mq
 from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import Task
 from maquette.releasing.planning import plan
 from maquette.releasing.ranking import preferred
@@ -139,23 +140,29 @@ def test_other_mechanisms_are_taken_where_they_are_better():
 
 
 @pytest.mark.slow
-def test_the_choice_on_a_small_universe_states_less_than_carved_rows():
-    """What is chosen states the smaller error; means over forty releases lie about seven deviations apart.
+def test_the_choice_on_a_small_universe_states_less_and_is_about_as_near():
+    """What is chosen states far less than rows that are fitted, nothing states a tenth less, and none is much nearer.
 
-    The errors of the answers themselves are alike there (0.20 and 0.22 points in forty releases): certificates take up
-    to a fifth of the budget since the share follows from what is expected to be stated.
+    Measured in forty releases of each: stated .445, .457 and .725 points, eight deviations between the first and the
+    last. Their answers are about as far off: .196, .227 and .211, here .244, .236 and .216, each up to .014. Of the
+    budget a fifth goes to certificates, which is why a smaller statement is not a smaller error.
     """
     case = calibrate.Case(5, 5_000, (3, 2, 2), 2, 1.0, 0.0, "tiny", 0.6, 1.0)
     made = calibrate.table(case)
     queries = mq.marginals(made.domain, k=2)
     private = made.open()
-
-    def stated(mechanism: str) -> float:
-        return float(np.mean([_released(private, queries, mechanism).stated.alpha for _ in range(40)]))
-
+    exact = exact_answers(private, queries)
+    true = exact.numerators / exact.denominator / exact.records
     chosen = preferred(plan(queries, n=case.n, epsilon=1.0), queries)
+    stated, off = {}, {}
+    for mechanism in ("laplace", "histogram-laplace", "sculpt"):
+        released = [_released(private, queries, mechanism) for _ in range(40)]
+        stated[mechanism] = np.mean([one.stated.alpha for one in released])
+        off[mechanism] = np.mean([np.abs(one.answers.fractions - true).max() for one in released])
     assert chosen == "laplace"
-    assert stated(chosen) < stated("sculpt")
+    assert stated[chosen] < 0.75 * stated["sculpt"]
+    assert stated[chosen] <= 1.1 * min(stated.values())
+    assert off[chosen] <= 1.25 * min(off.values())
 
 
 def _released(private: mq.Table, queries: mq.Queries, mechanism: str) -> mq.Release:
