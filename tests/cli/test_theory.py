@@ -48,6 +48,19 @@ def test_bound_in_json():
 
 
 @pytest.mark.slow
+def test_bound_knows_the_span_of_the_weights():
+    sizes = ("bound", "--universe", 64, "--queries", 50, "--n", 5000, "--epsilon", 1, "--json")
+    wide, narrow = (
+        {line["name"]: line["alpha"] for line in call(*sizes, *more).json["bounds"]}
+        for more in ((), ("--span", 0.25))
+    )
+    for name in ("best of all forms", "closed form", "laplace", "histogram-laplace", "mw", "pmw", "roth"):
+        assert narrow[name] == pytest.approx(wide[name] / 4)
+    refused(call(*sizes, "--span", 1.5), "span <= 1")
+    refused(call(*sizes, "--span", 0), "span")
+
+
+@pytest.mark.slow
 def test_bound_of_a_class_without_end():
     sizes = ("bound", "--universe", "2^1000", "--n", "1e9", "--epsilon", 1, "--queries", "inf")
     told = call(*sizes, "--vc", 10, "--alpha", 0.5, "--json").json

@@ -266,7 +266,7 @@ def by_draw(made: Made) -> float:
 def by_narrow_draw(made: Made) -> float:
     """Two queries on four cells that no record moves by more than a quarter: all multisets are listed."""
     m, atoms = made.release.parameters["m"], 4
-    existence = min(math.sqrt(math.log(4) / (2 * m)), 4 / (4 * m))
+    existence = 0.25 * min(math.sqrt(math.log(4) / (2 * m)), 4 / (4 * m))
     return proved.small_database(
         existence=existence,
         mass=math.log(math.comb(atoms + m - 1, m)),

@@ -15,7 +15,7 @@ from maquette.accounting.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import MECHANISMS, Task
-from maquette.queries import marginals, prefixes, ranges
+from maquette.queries import marginals, prefixes, ranges, weights
 from maquette.releasing import ranking
 from maquette.releasing.certify import SHARE
 from maquette.releasing.planning import plan, required
@@ -236,6 +236,55 @@ def test_a_plan_loads_no_compiler_no_database_and_no_table_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def narrow(least: float, span: float, cells: int = 4):
+    """Queries with weights between `least` and `least + span`."""
+    bits = np.array([[(row + 2) >> cell & 1 for cell in range(cells)] for row in range(4)])
+    return weights(domain_of(cells), least + span * bits)
+
+
+EXPECTED_CLASSES = {
+    "counting weights": narrow(0.0, 1.0),
+    "quarters": narrow(0.5, 0.25),
+    "thousandths": narrow(0.25, 2**-10),
+    "one-way tables of bits": marginals(domain_of(2, 2, 2), k=1),
+    "two-way tables": WORKLOAD,
+    "prefixes": prefixes(domain_of(64), "a"),
+    "ranges": ranges(domain_of(16), "a"),
+    "wide tables": marginals(domain_of(10, 20, 30, 6), k=2),
+}
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("queries", EXPECTED_CLASSES.values(), ids=EXPECTED_CLASSES)
+def test_no_more_is_expected_than_is_guaranteed(queries, relation, delta):
+    """Both are about one mechanism with the same D: what bounds 99 of 100 runs bounds a typical one."""
+    seen = 0
+    for n in (1, 30, 300, 10**6):
+        for epsilon in (0.05, 1.0, 10.0):
+            for beta in (0.01, 0.5):
+                asked = {"n": n, "epsilon": epsilon, "delta": delta, "relation": relation, "beta": beta}
+                made = plan(queries, certificate=0.0, **asked)
+                for forecast in made.forecasts:
+                    if forecast.guaranteed is not None and forecast.expected is not None:
+                        seen += 1
+                        assert forecast.expected <= min(1.0, forecast.guaranteed) * (1 + 1e-12), forecast
+    assert seen >= 72
+
+
+def test_narrow_weights_are_expected_to_be_off_by_as_much_less():
+    """The draw of `smalldb` knows D, and so does its forecast."""
+    wide, quarters = (
+        plan(
+            narrow(0.5 - span / 2, span), n=200, epsilon=0.5, mechanisms=["smalldb"], certificate=0
+        ).forecasts[0]
+        for span in (1.0, 0.25)
+    )
+    assert quarters.expected == pytest.approx(wide.expected / 4)
+    assert quarters.guaranteed == pytest.approx(wide.guaranteed / 4)
 
 
 def test_a_certificate_is_expected_to_state_more_than_the_error_and_less_at_larger_budgets():

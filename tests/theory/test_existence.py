@@ -143,6 +143,18 @@ def test_every_form_holds_for_every_table(x, rows):
     assert sum(x) > 8 or best_error(x, sum(x), every) <= 1e-12  # form c
 
 
+@settings(max_examples=40, deadline=None)
+@given(TABLES, st.integers(1, 5), st.sampled_from([(0.0, 1.0), (0.0, 0.25), (0.5, 0.375), (0.75, 2**-8)]))
+def test_forms_of_narrow_weights_hold_for_every_table(x, rows, within):
+    """Weights between a and a + D: the forms are D times those of counting queries."""
+    least, d = within
+    every = [tuple(least + d * weight for weight in query) for query in subsets(len(x))]
+    known = Facts(universe=len(x), log_queries=len(x) * math.log(2), span=d)
+    error = best_error(x, rows, every)
+    assert {form.letter for form in existence.forms(known)} == {"a", "b"}
+    assert all(error <= form.alpha(rows) + 1e-12 for form in existence.forms(known))
+
+
 def test_rounding_and_thresholds_are_attained():
     assert best_error((1, 1), 1, subsets(2)) == existence.rounding(rows=1, universe=2) == 0.5
     assert best_error((1, 1, 1, 1), 2, subsets(4)) == existence.rounding(rows=2, universe=4) == 0.5

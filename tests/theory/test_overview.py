@@ -115,7 +115,16 @@ def test_constant_queries_need_no_bound():
         facts_of(points(grid(1)))
 
 
-def test_the_span_lowers_the_price_of_the_draw():
-    known = facts_of(weights(grid(2), [[0.25, 0.5]]))
-    terms = {"n": 1000, "epsilon": 1, "beta": 0.05}
-    assert smalldb.best(known, **terms).alpha < smalldb.best(replace(known, span=1.0), **terms).alpha
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("relation", list(Relation))
+def test_every_error_is_that_of_counting_queries_times_the_span(relation, delta):
+    """Weights in [a, a + D] are a + D q with q in [0, 1]; what is printed in books knows no D."""
+    counting = Facts(universe=64, log_queries=math.log(50))
+    terms = {"n": 5_000, "epsilon": 0.5, "delta": delta, "relation": relation}
+    wide = overview.bounds(overview.Setting(facts=counting, **terms))
+    for d in (0.5, 0.25, 2**-20):
+        narrow = overview.bounds(overview.Setting(facts=replace(counting, span=d), **terms))
+        assert [line.name for line in narrow] == [line.name for line in wide]
+        for one, other in zip(narrow, wide, strict=True):
+            by = 1.0 if one.group == "textbook SmallDB" else d
+            assert one.alpha == pytest.approx(by * other.alpha), one.name

@@ -42,6 +42,9 @@ def bound(
     shape: Annotated[
         str | None, typer.Option(help="thresholds or intervals of one ordered attribute.")
     ] = None,
+    span: Annotated[
+        float | None, typer.Option(help="D: the largest difference of one query's weights, 1 if absent.")
+    ] = None,
     domain: Annotated[
         Path | None, typer.Option("--domain", "-d", help="A domain file, with queries as in `plan`.")
     ] = None,
@@ -75,14 +78,14 @@ def bound(
     if plot is not None:
         console.check_plot(plot)
     if domain is not None:
-        if universe is not None or queries is not None or shape is not None:
+        if not (universe is None and queries is None and shape is None and span is None):
             raise ParameterError("give either --domain with queries, or --universe and --queries, not both")
         class_of_queries = workload.read(Domain.load(domain))
         from maquette.theory.existence import facts_of
 
         facts = facts_of(class_of_queries, vc=vc)
     else:
-        facts = _facts(universe, queries, vc, shape, shattered)
+        facts = _facts(universe, queries, vc, shape, shattered, 1.0 if span is None else span)
     setting = overview.Setting(
         facts=facts,
         n=whole(n, "n"),
@@ -130,6 +133,7 @@ def _facts(
     vc: int | None,
     shape: str | None,
     fat: tuple[int, Fraction] | None,
+    span: float,
 ) -> Facts:
     from maquette.theory.existence import Facts
     from maquette.theory.lower import fat_cover
@@ -148,6 +152,7 @@ def _facts(
         vc=vc,
         shape=shape,  # pyright: ignore[reportArgumentType]
         covers=covers,
+        span=span,
     )
 
 

@@ -91,7 +91,7 @@ class PreparedRoth(Prepared):
         return Forecast(
             self.mechanism.name,
             error_bound(question, route, task, n=least, epsilon=epsilon).alpha,
-            typical_error(question, route, n=n, epsilon=epsilon),
+            typical_error(question, route, task, n=n, epsilon=epsilon),
             1.0 if route is None else route.seconds(question.m),
             self.megabytes,
             True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
@@ -115,7 +115,7 @@ class PreparedSmallDb(Prepared):
         return Forecast(
             self.mechanism.name,
             bound.alpha,
-            typical_error(question, route, n=n, epsilon=epsilon),
+            typical_error(question, route, task, n=n, epsilon=epsilon),
             1.0 if route is None else route.seconds(question.m),
             self.megabytes,
             True,
@@ -325,16 +325,21 @@ def target_words(guarantee: Guarantee) -> tuple[str, ...]:
     )
 
 
-def typical_error(question: Draw, route: Route | None, *, n: int, epsilon: float) -> float | None:
-    """From simulation: about factor / sqrt(epsilon n), the factor growing with the root of the number of blocks."""
+def typical_error(question: Draw, route: Route | None, task: Task, *, n: int, epsilon: float) -> float | None:
+    """From simulation, and never above B(m) at one half, which bounds the median.
+
+    About D factor / sqrt(epsilon n), the factor growing with the root of the number of blocks.
+    """
     if route is None:
         return None
     scale = math.sqrt(epsilon * n)
-    if not route.has_counter:
-        spread = math.sqrt(route.log_mass(question.m))
-        return min(1.0, 0.5 / question.m + 2 * (spread + 1) / scale**2)
-    factor = sum(_factor(part, base) ** 2 for part, base in route.parts) ** 0.5 or TYPICAL_TRELLIS
-    return min(1.0, factor / scale * max(ROWS_FACTOR * scale / question.m, 1.0))
+    if route.has_counter:
+        factor = sum(_factor(part, base) ** 2 for part, base in route.parts) ** 0.5 or TYPICAL_TRELLIS
+        typical = factor / scale * max(ROWS_FACTOR * scale / question.m, 1.0)
+    else:
+        typical = 0.5 / question.m + 2 * (math.sqrt(route.log_mass(question.m)) + 1) / scale**2
+    median = error_bound(question, route, replace(task, beta=0.5), n=n, epsilon=epsilon).alpha
+    return min(1.0, route.facts.span * typical, median)
 
 
 def _factor(part: Single, base: Base) -> float:

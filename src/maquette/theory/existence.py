@@ -153,11 +153,13 @@ def forms(facts: Facts, *, n: int | None = None, only: str = LETTERS) -> list[Fo
 
 
 def _general(facts: Facts) -> list[Form]:
+    """Times D: a query with weights in [a, a + D] is a + D q, with q in [0, 1], and constants have no error."""
+    d, log_queries, universe = facts.span, facts.log_queries, facts.universe
     forms_here: list[Form] = []
-    if math.isfinite(facts.log_queries):
-        forms_here.append(Form("a", "sampling", lambda m: sampling(rows=m, log_queries=facts.log_queries)))
-    if facts.universe < MAX_ROUNDED_UNIVERSE:
-        forms_here.append(Form("b", "rounding", lambda m: rounding(rows=m, universe=facts.universe)))
+    if math.isfinite(log_queries):
+        forms_here.append(Form("a", "sampling", lambda m: d * sampling(rows=m, log_queries=log_queries)))
+    if universe < MAX_ROUNDED_UNIVERSE:
+        forms_here.append(Form("b", "rounding", lambda m: d * rounding(rows=m, universe=universe)))
     return forms_here
 
 

@@ -71,10 +71,10 @@ class Setting:
         return min(self.facts.log_queries, _log_behaviours(self.facts.vc, self.facts.universe))
 
     @property
-    def classes(self) -> list[tuple[float, float]]:
-        """(ln k, what is added to the error) of the finite classes that stand for this one."""
-        whole = [(self.log_queries, 0.0)] if math.isfinite(self.log_queries) else []
-        return whole + [(log_size, 2 * radius) for radius, log_size in self.facts.covers]
+    def classes(self) -> list[tuple[float, float, float]]:
+        """(ln k, D, what is added to the error) of the finite classes that stand for this one."""
+        whole = [(self.log_queries, self.facts.span, 0.0)] if math.isfinite(self.log_queries) else []
+        return whole + [(log_size, 1.0, 2 * radius) for radius, log_size in self.facts.covers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +200,13 @@ def best_smalldb(
 
 
 def _over_classes(setting: Setting, error: Callable[[float], float], *, most: float = math.inf) -> float:
-    """The least over the finite classes that stand for this one, among those that can be listed."""
-    return min((error(size) + more for size, more in setting.classes if size < most), default=math.inf)
+    """The least over the finite classes that stand for this one, among those that can be listed.
+
+    Accuracy: `error` is that of queries with weights in [0, 1]. Weights in [a, a + D] are a + D q with such a q, so
+        that the answers to q, times D and shifted, are off by D times as much.
+    """
+    options = (d * error(size) + more for size, d, more in setting.classes if size < most)
+    return min(options, default=math.inf)
 
 
 def _noise(kind: Callable[..., float], **more: float) -> Callable[[Setting], float]:

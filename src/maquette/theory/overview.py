@@ -220,6 +220,7 @@ def _closed_form(setting: Setting) -> float:
         log_universe=setting.log_universe,
         log_queries=setting.facts.log_queries,
         beta=setting.beta,
+        span=setting.facts.span,
     )
 
 
@@ -254,7 +255,7 @@ def _textbook(setting: Setting) -> list[Line]:
 
 
 def _rates(setting: Setting) -> list[Line]:
-    rate = guarantees.hardt_talwar(
+    rate = setting.facts.span * guarantees.hardt_talwar(
         n=setting.n,
         epsilon=setting.epsilon,
         log_universe=setting.log_universe,

@@ -248,18 +248,20 @@ def records(
     return min(reached, key=lambda r: (r.n, r.rows))
 
 
-def closed_form(*, n: float, epsilon: float, log_universe: float, log_queries: float, beta: float) -> float:
+def closed_form(
+    *, n: float, epsilon: float, log_universe: float, log_queries: float, beta: float, span: float = 1.0
+) -> float:
     """SmallDB's error in closed form; `best` is never larger.
 
-    Accuracy: 1.5 (2 ln|X| ln(2k) / (epsilon n))^(1/3) + 2 (ln|X| + ln(1/beta)) / (epsilon n), from form a,
+    Accuracy: D times 1.5 (2 ln|X| ln(2k) / (epsilon n))^(1/3) + 2 (ln|X| + ln(1/beta)) / (epsilon n), from form a,
         |R_m| <= |X|^m and m = ceil(ln(2k) / (2 a^2)), a = (2 ln|X| ln(2k) / (epsilon n))^(1/3).
-    Holds when: D <= 1, n >= 1, either relation.
+    Holds when: n >= 1, either relation; `span` is D.
     """
-    _check.positive(n=n, epsilon=epsilon)
+    _check.positive(n=n, epsilon=epsilon, span=span)
     _check.fraction(beta=beta)
     scale = epsilon * n
     leading = 1.5 * (2 * log_universe * (math.log(2) + log_queries) / scale) ** (1 / 3)
-    return leading + 2 * (log_universe - math.log(beta)) / scale
+    return span * (leading + 2 * (log_universe - math.log(beta)) / scale)
 
 
 def _log_range(facts: Facts, rows: int, base: Base) -> float:
