@@ -36,6 +36,7 @@ from maquette.queries import (
     conjunctions as conjunctions,
     halfspaces as halfspaces,
     marginals as marginals,
+    parities as parities,
     points as points,
     prefixes as prefixes,
     ranges as ranges,
@@ -46,6 +47,7 @@ from maquette.queries import (
 )
 from maquette.queries.dimension import (
     fat_shattering_dimension as fat_shattering_dimension,
+    shatters as shatters,
     vc_dimension as vc_dimension,
 )
 from maquette.queries.dimension_interval import dimension_interval as dimension_interval
@@ -58,6 +60,7 @@ from maquette.sessions import Session as Session
 from maquette.sessions.opening import session as session
 from maquette.tools.grow import small_databases as small_databases
 from maquette.tools.choose import choose as choose
+from maquette.tools.rules import best_rule as best_rule
 from maquette.tools.grow import grow as grow
 from maquette.tools.sparse_vector import above_threshold as above_threshold
 from maquette.tools.stream import count_stream as count_stream

@@ -38,6 +38,7 @@ def test_bound_in_json():
     assert {line["group"] for line in told["bounds"]} == {
         "SmallDB",
         "direct noise",
+        "mean square error",
         "multiplicative weights",
         "online",
         "order of magnitude",

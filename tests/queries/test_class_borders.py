@@ -17,6 +17,7 @@ from maquette.queries import (
     halfspaces,
     marginals,
     names,
+    parities,
     thresholds,
     union,
     weights,
@@ -168,6 +169,10 @@ def test_parities_of_all_subsets_by_their_short_form():
     rows = {"a": np.array([0, 1, 1]), "b": np.array([1, 1, 0]), "c": np.array([0, 0, 0])}
     numbers = queries.on_rows(rows) / queries.denominator
     assert sorted(numbers.tolist()) == [0.0, 2.0, 2.0, 2.0]
+    assert parities(BITS, ["a", "b"]) == queries
+    assert dimensions.vc_dimension(parities(BITS, ["a", "b", "c"])).value == 3
+    with pytest.raises(WorkloadError, match="two cells each"):
+        parities(NUMBERS, ["x"])
 
 
 def test_half_spaces_over_too_many_values_are_refused(monkeypatch):

@@ -43,6 +43,8 @@ class Tour:
     """Whose shares are marked in the animation."""
     title: str | None = None
     """Of the picture, where that shows a part of the tour only."""
+    lines: Callable[[], dict[str, float]] | None = None
+    """Values that are marked across the picture, by their words."""
 
 
 def learn(
@@ -113,7 +115,8 @@ def _draw(shown: Any, tour: Tour, *, plot: Path | None, animate: Path | None) ->
 
     if plot is not None:
         title = tour.title or tour.about
-        console.write_plot(picture(shown, title=title), plot, title=title)
+        lines = None if tour.lines is None else tour.lines()
+        console.write_plot(picture(shown, title=title, lines=lines), plot, title=title)
         console.say(f"wrote {plot}")
     if animate is not None:
         try:
@@ -138,10 +141,66 @@ def _law(law: Any, epsilon: float) -> None:
 def _exponential() -> Any:
     from maquette.lessons import exponential
 
-    law = exponential([12, 10, 9, 4], [11, 10, 10, 4], epsilon=1.0)
-    console.say("Four candidates with counts 12, 10, 9, 4; one record moves from the first to the third.")
+    places = ("north", "south", "east", "west")
+    law = exponential([12, 10, 9, 4], [11, 10, 10, 4], epsilon=1.0, names=places)
+    console.say("Four regions with counts 12, 10, 9, 4; one record moves from the north to the east.")
     _law(law, 1.0)
     return law
+
+
+def _laplace() -> Any:
+    from maquette.lessons import laplace
+
+    law = laplace(5, 6, epsilon=1.0)
+    console.say("Whole numbers r with the score -|r - 5|, and a neighbour's count 6:")
+    _law(law, 1.0)
+    half = laplace(5, 6, epsilon=1.0, rate="epsilon/2")
+    console.say(
+        f"with weights exp(epsilon score / 2), the generic rate, the loss is {half.worst:.3f}: twice the noise"
+    )
+    return law
+
+
+def _randomised_response() -> Any:
+    from maquette.lessons import randomised_response
+    from maquette.theory import direct, tails
+
+    console.say(
+        "Each of 12 people tells the truth with probability e^epsilon / (1 + e^epsilon), epsilon 1; 4 or 5 mean yes:"
+    )
+    law = randomised_response(4, 5, people=12, epsilon=1.0)
+    _law(law, 1.0)
+    local = tails.randomised_response(n=10_000, epsilon=1.0, log_queries=0.0, beta=0.05)
+    trusted = direct.laplace(n=10_000, epsilon=1.0, log_queries=0.0, beta=0.05)
+    console.say(
+        f"of 10,000 people the share is known within {local:.4f}; with a trusted curator within {trusted:.4f}"
+    )
+    return law
+
+
+def _half_planes() -> Any:
+    from maquette.lessons import half_planes
+
+    corners = [(0, 0), (6, 0), (0, 6)]
+    for words, fourth in (("alone", None), ("with a point outside", (6, 6)), ("with a point inside", (1, 1))):
+        planes = half_planes([*corners, fourth] if fourth else corners)
+        said = "all labellings" if planes.shattered else f"not {' nor '.join(map(_points, planes.missing))}"
+        console.say(f"  three corners {words:22} {len(planes.labellings):2} labellings: {said}")
+    return half_planes([*corners, (1, 1)])
+
+
+def _points(chosen: tuple[int, ...]) -> str:
+    return "{" + ", ".join(str(i + 1) for i in chosen) + "}"
+
+
+def _puzzles() -> Any:
+    from maquette.lessons import puzzles
+
+    solved = puzzles()
+    console.say("A check that a share 2^-b of all rows passes; how many rows were tried until one did:")
+    for one in solved:
+        console.say(f"  {one.bits:2} bits: {one.tries:6,} tries, {2**one.bits:,} expected")
+    return solved
 
 
 def _smalldb() -> Any:
@@ -182,12 +241,23 @@ def _weights() -> Any:
     return trace
 
 
-def _private_weights() -> Any:
+def _random_questions() -> list[list[int]]:
     import numpy as np
 
+    return np.random.default_rng(0).integers(0, 2, (60, len(LARGE))).tolist()
+
+
+def _private_lines() -> dict[str, float]:
+    from maquette.lessons import pmw_plan
+
+    plan = pmw_plan(LARGE, _random_questions(), epsilon=1.0, beta=0.05)
+    return {"threshold": plan.threshold, "proved bound": plan.error}
+
+
+def _private_weights() -> Any:
     from maquette.lessons import pmw_plan, private_multiplicative_weights
 
-    queries = np.random.default_rng(0).integers(0, 2, (60, len(LARGE))).tolist()
+    queries = _random_questions()
     plan = pmw_plan(LARGE, queries, epsilon=1.0, beta=0.05)
     trace = private_multiplicative_weights(LARGE, queries)
     console.say(
@@ -227,7 +297,7 @@ def _stream() -> Any:
 
 
 def _sampling() -> Any:
-    from maquette.lessons import sampling
+    from maquette.lessons import sampling, witness
 
     prefixes = [[1] * i + [0] * (20 - i) for i in range(1, 20)]
     run = sampling(range(1, 21), prefixes, rows=100)
@@ -236,6 +306,11 @@ def _sampling() -> Any:
     )
     console.say(
         f"{100 * run.share_within(run.bound):.0f} % of them are; the worst of all is {max(run.largest):.3f}"
+    )
+    sample = witness(range(1, 21), prefixes, alpha=0.1)
+    console.say(
+        f"So there are good rows, and drawing finds some: draw {sample.draws} has {sum(sample.counts)} rows within "
+        f"{sample.error:.3f}, 0.1 was asked for"
     )
     return run
 
@@ -273,6 +348,47 @@ TOURS = {
             ("6", "8", "9"),
             1,
             "Multisets: order does not matter, so there are (3 + 2 - 1 choose 2) = 6.",
+        ),
+    ),
+    "laplace": Tour(
+        "Laplace noise as an exponential mechanism",
+        _laplace,
+        Riddle(
+            "The score is -|r - count|. Which rate is epsilon-private?",
+            ("epsilon", "epsilon / 2 and no more", "epsilon, but only without the minus"),
+            1,
+            "The sum of the weights is the same for every count, so that only the numerator moves.",
+        ),
+    ),
+    "randomised-response": Tour(
+        "Randomised response: one coin a person, and no curator",
+        _randomised_response,
+        Riddle(
+            "How does the error of the share fall with the number n of people?",
+            ("like 1 / n", "like 1 / sqrt(n)"),
+            2,
+            "n independent coins: the noise of the sum grows like sqrt(n). A trusted curator adds one draw of noise.",
+        ),
+    ),
+    "half-planes": Tour(
+        "Half-planes shatter three points of the plane, and no four",
+        _half_planes,
+        Riddle(
+            "A fourth point lies inside the triangle of the others. Which set does no half-plane cut out?",
+            ("two corners", "the inner point alone", "none is missing"),
+            2,
+            "A half-plane without the corners is without their triangle. Outside, it is a pair of opposite corners.",
+        ),
+        title="Three corners and a point inside: what no half-plane has inside",
+    ),
+    "puzzles": Tour(
+        "Why synthetic rows can be hard to make",
+        _puzzles,
+        Riddle(
+            "All private rows pass a check of b bits. What may it take to make one new row that does?",
+            ("b tries", "about 2^b tries"),
+            2,
+            "A check is quick to run and slow to pass. Answers alone need no rows: only synthetic data is hard.",
         ),
     ),
     "sampling": Tour(
@@ -330,6 +446,7 @@ TOURS = {
         ),
         is_run=True,
         table=LARGE,
+        lines=_private_lines,
     ),
     "reconstruction": Tour(
         "A reconstruction attack meets noise",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette._arguments import checks_arguments
 from maquette.errors import ParameterError
+from maquette.theory import tails
 
 Variant = Literal[
     "right",
@@ -50,6 +51,23 @@ class Law:
         """The privacy loss between these two tables: at most epsilon for an epsilon-private mechanism."""
         return max((abs(ratio) for ratio in self.log_ratios), default=0.0)
 
+    @checks_arguments
+    def delta(self, epsilon: float) -> float:
+        """The least delta for which these two laws are (epsilon, delta)-indistinguishable, in either direction."""
+        _check.not_negative(epsilon=epsilon)
+        both = ((self.here, self.there), (self.there, self.here))
+        factor = math.exp(min(epsilon, 700.0))
+        return max(sum(max(0.0, a - factor * b) for a, b in zip(*pair, strict=True)) for pair in both)
+
+    @checks_arguments
+    def beyond(self, epsilon: float) -> float:
+        """The chance, on this table, of an outcome whose log-ratio exceeds epsilon: never less than its share of delta.
+
+        "Private except with probability delta" asks that this be at most delta: more than (epsilon, delta) asks.
+        """
+        _check.not_negative(epsilon=epsilon)
+        return sum(a for a, ratio in zip(self.here, self.log_ratios, strict=True) if ratio > epsilon)
+
     def table(self) -> list[dict[str, Any]]:
         """A line per outcome, for printing and for pictures."""
         lines = zip(self.outcomes, self.here, self.there, self.log_ratios, strict=True)
@@ -64,13 +82,78 @@ def exponential(
     epsilon: float,
     sensitivity: float = 1.0,
     method: Literal["exponential", "permute-and-flip"] = "exponential",
+    names: Sequence[str] | None = None,
 ) -> Law:
     """The law of a private choice: weights exp(epsilon score / (2 sensitivity)), or permute-and-flip at this rate."""
     _check.positive(epsilon=epsilon, sensitivity=sensitivity)
+    if names is not None and len(names) != len(scores):
+        raise ParameterError(f"expected a name for each of {len(scores)} candidates, got {len(names)}")
     law = _exponential if method == "exponential" else _permute_and_flip
     rate = epsilon / (2 * sensitivity)
     here, there = (law([rate * score for score in table]) for table in (scores, neighbour))
-    return Law(tuple(range(len(scores))), here, there, epsilon, "candidate")
+    return Law(tuple(range(len(scores)) if names is None else names), here, there, epsilon, "candidate")
+
+
+@checks_arguments
+def laplace(
+    count: int,
+    neighbour: int,
+    *,
+    epsilon: float,
+    rate: Literal["epsilon", "epsilon/2"] = "epsilon",
+    reach: int = 8,
+) -> Law:
+    """Laplace noise as an exponential mechanism: whole numbers r with the score -|r - count|, and its minus matters.
+
+    The sum of the weights exp(-rate |r - count|) is the same for every count, so that the rate may be all of
+    epsilon: discrete Laplace noise of scale 1/epsilon. The generic rate epsilon/2 gives twice the noise for a loss of
+    epsilon/2. Without its minus the score prefers what is far off, and the weights have no sum. Outcomes farther than
+    `reach` from both counts are put together.
+    """
+    _check.positive(epsilon=epsilon)
+    _check.whole(reach=reach)
+    low, high = min(count, neighbour) - reach, max(count, neighbour) + reach
+    if high - low > MAX_TOY:
+        raise ParameterError(f"expected counts at most {MAX_TOY:,} apart: lessons are for toys")
+    scale = 1 / epsilon if rate == "epsilon" else 2 / epsilon
+
+    def law(at: int) -> tuple[float, ...]:
+        inside = (_laplace(r - at, scale) for r in range(low + 1, high))
+        return (_tail(at - low, scale), *inside, _tail(high - at, scale))
+
+    names = (f"<= {low}", *map(str, range(low + 1, high)), f">= {high}")
+    return Law(names, law(count), law(neighbour), epsilon, "released count")
+
+
+@checks_arguments
+def randomised_response(yes: int, neighbour: int, *, people: int, epsilon: float) -> Law:
+    """The law of how many of `people` say yes where so many mean it, and everyone tells the truth with `honest_share`.
+
+    Guarantee: the answer of each person by itself has log-ratios of exactly epsilon (people=1), and so has their sum
+        where
+        all say the same; elsewhere it has less.
+    """
+    _check.whole(people=people)
+    _check.whole(least=0, yes=yes, neighbour=neighbour)
+    if people > MAX_TOY**0.5 or max(yes, neighbour) > people:
+        raise ParameterError(
+            f"expected at most {MAX_TOY**0.5:,.0f} people, and no more who mean yes, got {people:,}"
+        )
+    honest = tails.honest_share(epsilon=epsilon)
+
+    def law(meaning: int) -> tuple[float, ...]:
+        said = np.convolve(_binomial(meaning, honest), _binomial(people - meaning, 1 - honest))
+        return tuple(said.tolist())
+
+    return Law(tuple(range(people + 1)), law(yes), law(neighbour), epsilon, "people who say yes")
+
+
+def _binomial(count: int, chance: float) -> NDArray[Any]:
+    """The law of how many of so many coins show heads."""
+    law = np.ones(1)
+    for _ in range(count):
+        law = np.convolve(law, [1 - chance, chance])
+    return law
 
 
 def toy(table: Sequence[float], queries: Sequence[Sequence[float]]) -> tuple[NDArray[Any], NDArray[Any]]:

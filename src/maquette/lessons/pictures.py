@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from maquette._arguments import checks_arguments
 from maquette.errors import ParameterError
 from maquette.lessons.laws import Law
-from maquette.lessons.traces import Attack, Question, Round, Sampling, Test
+from maquette.lessons.plane import HalfPlanes
+from maquette.lessons.traces import Attack, Puzzle, Question, Round, Sampling, Test
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 POTENTIAL = "potential, KL(table || hypothesis)"
@@ -18,14 +19,28 @@ TABLES = {"here": "this table", "there": "a neighbour"}
 _CONFIG = {"font": "system-ui, sans-serif", "background": "white", "view": {"stroke": None}}
 
 
-Shown = Law | Sampling | Sequence[Round] | Sequence[Attack] | Sequence[Test] | Sequence[Question]
+Shown = (
+    Law
+    | Sampling
+    | HalfPlanes
+    | Sequence[Round]
+    | Sequence[Attack]
+    | Sequence[Test]
+    | Sequence[Question]
+    | Sequence[Puzzle]
+)
 
 
 @checks_arguments
-def picture(what: Shown, *, title: str = "") -> dict[str, Any]:
-    """A law with its neighbour's, a run or trace, samples against their bound, or an attack."""
+def picture(what: Shown, *, title: str = "", lines: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """A law with its neighbour's, a run or trace, samples against their bound, half-planes, puzzles or an attack.
+
+    `lines` are values to be marked across the first panel of a trace, by their words: the threshold, the proved bound.
+    """
     if isinstance(what, Law):
         panels = [_law(what), _ratios(what)]
+    elif isinstance(what, HalfPlanes):
+        panels = [_half_planes(what)]
     elif isinstance(what, Sampling):
         panels = [_sampling(what)]
     elif what and isinstance(what[0], Round):
@@ -47,11 +62,15 @@ def picture(what: Shown, *, title: str = "") -> dict[str, Any]:
     elif what and isinstance(what[0], Question):
         questions = [one for one in what if isinstance(one, Question)]
         panels = [
-            _answers(questions),
+            _marked(_answers(questions), lines),
             _line([{"x": q.number, "y": q.potential} for q in questions], "question", POTENTIAL),
         ]
+    elif what and isinstance(what[0], Puzzle):
+        puzzles = [one for one in what if isinstance(one, Puzzle)]
+        counts = [{"x": float(p.bits), "y": math.log2(p.tries)} for p in puzzles]
+        panels = [_line(counts, "bits of the check", "tries until a row passed, log2")]
     else:
-        raise ParameterError("expected a law, a sampling, rounds, a trace or attacks to draw")
+        raise ParameterError("expected a law, a sampling, half-planes, rounds, a trace or attacks to draw")
     return {"$schema": SCHEMA, "title": title, "hconcat": panels, "config": _CONFIG}
 
 
@@ -128,7 +147,11 @@ def _answers(questions: list[Question]) -> dict[str, Any]:
     values = [
         {"question": q.number, "error": abs(value - q.truth), "what": what}
         for q in questions
-        for what, value in (("guess", q.guess), ("answer", q.answer))
+        for what, value in (
+            (("guess, far off", q.guess), ("answer, paid for", q.answer))
+            if q.is_paid
+            else (("guess, free answer", q.guess),)
+        )
     ]
     return _panel(
         values,
@@ -137,6 +160,49 @@ def _answers(questions: list[Question]) -> dict[str, Any]:
         y={"field": "error", "type": "quantitative"},
         more={"color": {"field": "what", "type": "nominal", "title": None}},
     )
+
+
+def _marked(panel: dict[str, Any], lines: Mapping[str, float] | None) -> dict[str, Any]:
+    """A panel with lines across it, each with its words."""
+    if not lines:
+        return panel
+    rules = [_rule("y", place, words, dy=-6, x=316, align="right") for words, place in lines.items()]
+    return _layers(panel, *rules)
+
+
+def _half_planes(planes: HalfPlanes) -> dict[str, Any]:
+    """A small picture for every labelling; where the points are not shattered, for every one that is missing."""
+    shown = planes.missing or sorted(tuple(sorted(one)) for one in planes.labellings)
+    head = "no half-plane has inside" if planes.missing else "inside a half-plane"
+    values = [
+        {
+            "x": x,
+            "y": y,
+            "what": "inside" if i in chosen else "outside",
+            "set": _set(chosen),
+            "point": str(i + 1),
+        }
+        for chosen in shown
+        for i, (x, y) in enumerate(planes.points)
+    ]
+    axis = {"type": "quantitative", "axis": None, "scale": {"zero": False, "padding": 12}}
+    place = {"x": {"field": "x"} | axis, "y": {"field": "y"} | axis}
+    order = ["inside", "outside"]
+    dots = {
+        "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
+        "encoding": place | {"color": {"field": "what", "title": None, "scale": {"domain": order}}},
+    }
+    names = {"mark": {"type": "text", "dx": 10, "dy": -8}, "encoding": place | {"text": {"field": "point"}}}
+    return {
+        "data": {"values": values},
+        "facet": {"field": "set", "type": "nominal", "sort": None, "title": head},
+        "columns": 4,
+        "spec": {"width": 90, "height": 90, "layer": [dots, names]},
+    }
+
+
+def _set(chosen: Sequence[int]) -> str:
+    return "{" + ", ".join(str(i + 1) for i in chosen) + "}"
 
 
 def _rule(axis: str, place: float, words: str, **text: Any) -> dict[str, Any]:

@@ -6,6 +6,8 @@ noise comes from a seeded generator, for the same reason.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from maquette import _check
 from maquette._arguments import checks_arguments
 from maquette.errors import ParameterError
 from maquette.lessons.laws import MAX_TOY, toy
-from maquette.theory import existence, online
+from maquette.theory import existence, online, tails
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,8 @@ class Sampling:
     @checks_arguments
     def promised_within(self, alpha: float, queries: int) -> float:
         """What Hoeffding and the union bound promise: 1 - 2k exp(-2 m alpha^2), at least 0."""
-        return max(0.0, 1 - 2 * queries * math.exp(-2 * self.rows * alpha**2))
+        _check.positive(alpha=alpha)
+        return max(0.0, 1 - queries * tails.hoeffding(rows=self.rows, alpha=alpha))
 
 
 @checks_arguments
@@ -229,6 +232,91 @@ def sampling(
     largest = np.abs((samples - truth) @ matrix.T).max(axis=1)
     bound = existence.sampling(rows=rows, log_queries=math.log(len(matrix)))
     return Sampling(rows, tuple(largest.tolist()), bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A small database that random draws found, which proves that there is one: the probabilistic method."""
+
+    counts: tuple[int, ...]
+    """Its rows in every cell."""
+    error: float
+    """Its largest error over all queries."""
+    draws: int
+    """How many samples were drawn until this one."""
+
+
+@checks_arguments
+def witness(
+    table: Sequence[float],
+    queries: Sequence[Sequence[float]],
+    *,
+    alpha: float,
+    rows: int | None = None,
+    seed: int = 0,
+) -> Witness:
+    """Draw rows of the table until they are within alpha on every query; by default `existence.sampling_rows` of them.
+
+    A sample succeeds with a positive chance, so some sample does; drawing shows which. Nothing here is private.
+    """
+    _check.positive(alpha=alpha)
+    _check.whole(least=0, seed=seed)
+    counts, matrix = toy(table, queries)
+    if rows is None:
+        rows = existence.sampling_rows(alpha=alpha, log_queries=math.log(len(matrix)))
+    _check.whole(rows=rows)
+    if rows > MAX_TOY:
+        raise ParameterError(f"expected at most {MAX_TOY:,} rows: lessons are for toys; take a larger alpha")
+    truth, rng = counts / counts.sum(), np.random.default_rng(seed)
+    for draws in range(1, MAX_DRAWS + 1):
+        sample = rng.multinomial(rows, truth)
+        error = float(np.abs(matrix @ (sample / rows - truth)).max())
+        if error <= alpha:
+            return Witness(tuple(sample.tolist()), error, draws)
+    raise ParameterError(f"no {rows:,} rows within {alpha:g} in {MAX_DRAWS:,} draws; take more rows")
+
+
+MAX_DRAWS = 10_000
+"""Samples that are tried for a witness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Puzzle:
+    """What it takes to make one new row that passes a check."""
+
+    bits: int
+    """Leading zeros that the check asks of a digest."""
+    share: float
+    """Of the universe's rows that pass."""
+    tries: int
+    """Rows that were checked until one passed."""
+
+
+@checks_arguments
+def puzzles(bits: Sequence[int] = (2, 4, 6, 8, 10), *, seed: int = 0) -> list[Puzzle]:
+    """Why synthetic rows can be hard to make: a check that is quick to run and slow to pass.
+
+    All rows of a private table pass the check, and one counting query asks for the share that does. Synthetic rows
+    with a good answer must hold some that pass; copies of private rows are not private, so they are new ones, and
+    finding one takes about 2^bits tries. A sum of counts needs no rows and costs nothing of that. A toy, after Ullman
+    and Vadhan (2010): the theorem takes digital signatures, and two-way marginals instead of the check.
+    """
+    _check.whole(least=0, seed=seed)
+    if not bits or not all(_check.is_whole(one) and 0 <= one <= MAX_PUZZLE for one in bits):
+        raise ParameterError(f"expected numbers of bits from 0 to {MAX_PUZZLE}")
+    return [Puzzle(one, 2.0**-one, _tries(one, seed)) for one in bits]
+
+
+MAX_PUZZLE = 16
+"""Bits of a puzzle: about 65,000 digests."""
+
+
+def _tries(bits: int, seed: int) -> int:
+    for tries in itertools.count(1):
+        digest = hashlib.sha256(f"{seed} {bits} {tries}".encode()).digest()
+        if int.from_bytes(digest[:4], "big") >> (32 - bits) == 0:
+            return tries
+    raise AssertionError("a search without end ended")
 
 
 @dataclass(frozen=True, slots=True)

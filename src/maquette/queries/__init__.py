@@ -26,7 +26,7 @@ from maquette.queries.predicates import (
     where,
 )
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges, thresholds
-from maquette.queries.weights import Weights, weights
+from maquette.queries.weights import Weights, parities, weights
 from maquette.queries.workload import Workload, union
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "load",
     "log_distinct",
     "marginals",
+    "parities",
     "parse_workload",
     "points",
     "predicates",

@@ -24,7 +24,7 @@ from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
 from maquette.queries.predicates import Boxes, Predicate, Predicates, boxes, exact_predicates, predicates
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges
-from maquette.queries.weights import GRID, Weights, weights
+from maquette.queries.weights import GRID, Weights, parities, weights
 from maquette.queries.workload import Part, Workload, union
 
 # Fields of a JSON object, checked: each complaint names the object, the field, what was expected and found.
@@ -295,7 +295,6 @@ def _one_name(domain: Domain, rest: str) -> str:
 
 _TERM = re.compile(r"([+-]?)(?:([0-9]+(?:\.[0-9]+|/[0-9]+)?)\*?)?([^\W\d]\w*)")
 _SIDE = re.compile(r"-?[0-9]+(?:\.[0-9]+|/[1-9][0-9]*)?")
-_MAX_PARITY_BITS = 10
 
 
 def _parse_halfspaces(domain: Domain, rest: str) -> Halfspaces:
@@ -325,14 +324,7 @@ def _inequality(domain: Domain, text: str) -> tuple[dict[str, Fraction], Fractio
 
 def _parse_parities(domain: Domain, rest: str) -> Weights:
     """Parities of every subset of some attributes with two cells, the empty subset included."""
-    over = _names(domain, rest)
-    if not 1 <= len(over) <= _MAX_PARITY_BITS or any(domain[name].size != 2 for name in over):
-        raise WorkloadError(
-            f"expected 1 to {_MAX_PARITY_BITS} attributes with two cells each after parities:, got {rest!r}"
-        )
-    cells = range(2 ** len(over))
-    matrix = [[(subset & cell).bit_count() % 2 for cell in cells] for subset in cells]
-    return weights(domain, matrix, attributes=over)
+    return parities(domain, _names(domain, rest))
 
 
 def _parse_boxes(domain: Domain, rest: str) -> Boxes:

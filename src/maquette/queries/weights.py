@@ -37,6 +37,8 @@ GRID = 2**20
 MAX_FRACTIONAL_QUERIES = 2**20
 """Queries with fractional weights in one class; sums of their squares stay inside 64 bits."""
 _BLOCK = 2**22
+MAX_PARITY_BITS = 10
+"""Of which all parities are listed: 2^20 weights."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,6 +194,19 @@ def weights(domain: Domain, matrix: Any, *, attributes: Iterable[str] | None = N
     grid = 1 if counting else GRID
     numerators = np.rint(array.astype(np.float64) * grid).astype(np.int32)
     return Weights(domain, over, _in_order(domain, order, over, numerators), grid)
+
+
+@checks("domain", lists=["attributes"])
+def parities(domain: Domain, attributes: Iterable[str]) -> Weights:
+    """All parities of some attributes with two cells: is an odd number of a subset 1? The empty subset is included."""
+    over = tuple(attributes)
+    if not 1 <= len(over) <= MAX_PARITY_BITS or any(names.find(domain, name).size != 2 for name in over):
+        raise WorkloadError(
+            f"expected 1 to {MAX_PARITY_BITS} attributes with two cells each for parities, got {', '.join(over)}"
+        )
+    cells = range(2 ** len(over))
+    matrix = [[(subset & cell).bit_count() % 2 for cell in cells] for subset in cells]
+    return weights(domain, matrix, attributes=over)
 
 
 def _largest(columns: NDArray[np.int64]) -> tuple[int, int, int]:

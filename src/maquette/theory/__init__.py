@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from maquette.theory import search as search
     from maquette.theory import smalldb as smalldb
     from maquette.theory import sources as sources
+    from maquette.theory import tails as tails
     from maquette.theory import textbook as textbook
     from maquette.theory.existence import Facts as Facts
     from maquette.theory.existence import facts_of as facts_of
@@ -54,6 +55,7 @@ _MODULES = (
     "search",
     "smalldb",
     "sources",
+    "tails",
     "textbook",
 )
 _NAMES = {

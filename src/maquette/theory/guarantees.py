@@ -26,6 +26,7 @@ Group = Literal[
     "multiplicative weights",
     "online",
     "textbook SmallDB",
+    "mean square error",
     "order of magnitude",
     "lower bound",
 ]
@@ -123,6 +124,16 @@ def hardt_talwar(*, n: float, epsilon: float, log_universe: float, log_queries: 
         return math.inf
     spread = max(1.0, log_universe - log_queries)
     return math.exp(min(log_queries, (log_queries + math.log(spread)) / 2)) / (epsilon * n)
+
+
+def hardt_talwar_crossing(*, n: float) -> float:
+    """The number of queries from which on SmallDB's n^(2/3) is a better rate than Hardt and Talwar's sqrt(k): n^(4/3).
+
+    Accuracy: orders of magnitude alone, logarithms left out, as in Roth (2010), who prints the second rate as
+        sqrt(k) log(n/k) with n for |X|; `hardt_talwar` has the published sqrt(k ln(|X|/k)).
+    """
+    _check.positive(n=n)
+    return n ** (4 / 3)
 
 
 def composed_laplace(*, n: float, epsilon: float, delta: float, log_queries: float, beta: float) -> float:

@@ -20,6 +20,11 @@ class Window(NamedTuple):
     gap: float
     """c = 2 gamma - w, for levels inside a window of width w < 2 gamma; 1 for counting queries."""
 
+    @property
+    def records(self) -> int:
+        """Records of the tables that the lower bound is about: one on each point of a half of the set."""
+        return self.points // 2
+
 
 def from_vc(vc: int) -> Window:
     """Counting queries: all levels are 1/2, so c = 1 and d = 2 floor(VC/2)."""
@@ -97,6 +102,23 @@ def recovered(*, epsilon: float, delta: float = 0.0, steps: int = 1, prior: floa
     return min(1.0, max((1 + grown) / (1 + back), prior + (1 - prior) * gap))
 
 
+def packing_records(*, log_universe: float, epsilon: float, beta: float, relation: Relation) -> float:
+    """The least n at which any epsilon-private mechanism can tell apart |X| tables of n equal records.
+
+    Accuracy: n >= ln((|X| - 1)(1 - beta) / beta) / (h epsilon), h = 1 under replace-one and 2 under add/remove-one. So
+        ln|X| is needed already for point functions, whose VC dimension is 1 (Beimel, Kasiviswanathan and Nissim 2010;
+        constants of this proof).
+        Proof. Let x_i hold n times cell i. Answers to the points of x_i within less than 1/2 are in a set B_i, and
+        these are disjoint. The tables are h n steps apart, so on x_1 every other B_i has probability (1 - beta) e^(-h n
+        epsilon) at least, and B_1 has 1 - beta: together at most 1.
+    Holds when: pure epsilon; every share within less than 1/2 except with probability beta, whichever the table.
+    """
+    _check.positive(epsilon=epsilon, log_universe=log_universe)
+    _check.fraction(beta=beta)
+    others = log_universe + math.log1p(-math.exp(-log_universe))
+    return max(0.0, (others + math.log1p(-beta) - math.log(beta)) / (hops(relation) * epsilon))
+
+
 def hops(relation: Relation) -> int:
     """Neighbouring steps from a table to the one with a record replaced: 1, or remove and add."""
     return 1 if relation is Relation.REPLACE_ONE else 2
@@ -155,6 +177,31 @@ def free_rows(*, alpha: float, vc: int) -> int:
     _check.positive(alpha=alpha)
     rows = search.smallest(lambda rows: free_error(rows=rows, vc=vc) <= alpha)
     assert rows is not None  # the error falls to 0
+    return rows
+
+
+def free_fat_error(*, rows: int, dimension: int, gamma: float | Fraction) -> float:
+    """Error that m sampled rows can reach for real weights by the fat-shattering dimension, whatever n and |X| are.
+
+    Accuracy: 2r + sqrt(2 ln(2 N_r) / m) with (r, ln N_r) the `fat_cover` on m points, r = 4 gamma. As in `free_error`,
+        E sup_q |f_q(sample) - f_q(x)| is at most twice the mean of sup_q |sum of signs times (q - 1/2)| / m on the
+        sample; a query is within r of one of the N_r there, and Massart's lemma bounds those by sqrt(ln(2 N_r) /
+        (2m)). It has the form of Bartlett and Long (1995), F ln^2(1/alpha) / alpha^2 rows, with constants that are
+        proved.
+    Holds when: F is the dimension at gamma, for any number of queries with weights in [0, 1].
+    """
+    _check.whole(rows=rows)
+    radius, log_cover = fat_cover(dimension=dimension, gamma=gamma, points=rows)
+    return 2 * radius + math.sqrt(2 * (math.log(2) + log_cover) / rows)
+
+
+def free_fat_rows(*, alpha: float, dimension: int, gamma: float | Fraction) -> int:
+    """Rows, not always the fewest, at which `free_fat_error` is at most alpha. Holds when: 8 gamma < alpha."""
+    _check.positive(alpha=alpha)
+    if not 8 * float(gamma) < alpha:
+        raise ParameterError(f"expected 8 gamma < alpha, got gamma={float(gamma):g} and alpha={alpha:g}")
+    rows = search.smallest(lambda m: free_fat_error(rows=m, dimension=dimension, gamma=gamma) <= alpha)
+    assert rows is not None  # the cover grows like a power of ln m
     return rows
 
 

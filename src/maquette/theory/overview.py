@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from maquette.theory import existence, guarantees, search, smalldb, textbook
+from maquette.theory import direct, existence, guarantees, search, smalldb, textbook
 from maquette.theory.guarantees import Group, Guarantee, Setting
 
 Axis = Literal["n", "epsilon", "queries"]
@@ -60,6 +60,7 @@ def bounds(setting: Setting) -> list[Line]:
         *_smalldb(setting),
         *_proved(setting),
         *_textbook(setting),
+        *_mean_square(setting),
         *_rates(setting),
         *_lower(setting),
     ]
@@ -252,6 +253,22 @@ def _textbook(setting: Setting) -> list[Line]:
         )
         for variant in textbook.VARIANTS
     ]
+
+
+def _mean_square(setting: Setting) -> list[Line]:
+    """What projected Gaussian answers are off by in the mean over all queries: no bound on the largest."""
+    if not setting.delta or not setting.n_public or not setting.log_queries < guarantees.MAX_LOG_HISTOGRAM:
+        return []
+    error = direct.projection_rmse(
+        n=setting.n,
+        rho=guarantees.rho_of(setting.epsilon, setting.delta),
+        queries=math.exp(setting.log_queries),
+        log_universe=setting.log_universe,
+    )
+    remark = (
+        "root of the mean square over the queries, in expectation: min(sigma, (ln|X|/rho)^(1/4) / sqrt(2n))"
+    )
+    return [Line("mean square error", "gaussian, projected", error, None, remark)]
 
 
 def _rates(setting: Setting) -> list[Line]:

@@ -33,6 +33,17 @@ def population_error(*, alpha: float, n: float, log_queries: float, beta: float)
     return alpha + sampling_share(n=n, log_queries=log_queries, beta=beta)
 
 
+def agnostic_error(*, alpha: float, n: float, log_queries: float, beta: float) -> float:
+    """What the rule with the fewest released errors loses to the best of its class: twice `population_error`.
+
+    Accuracy: private agnostic learning through a release (Roth 2010). Whether a rule errs on a record is a counting
+        query;
+        all of them within a of the population, the rule chosen and the best one each lose a at most.
+    Holds when: as for `population_error`, over the queries [rule(x) != label] of all rules.
+    """
+    return 2 * population_error(alpha=alpha, n=n, log_queries=log_queries, beta=beta)
+
+
 def adaptive_error(*, alpha: float, epsilon: float, delta: float, beta: float, chance: float) -> float:
     """What answers of a session are within of the population, whatever was asked after whatever answer.
 

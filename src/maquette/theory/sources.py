@@ -27,6 +27,23 @@ THEOREMS = (
         ("existence.sampling", "existence.sampling_rows"),
     ),
     Theorem(
+        "Sums stay near their means: Hoeffding, Azuma, multiplicative Chernoff",
+        "Hoeffding 1963; Azuma 1967; Chernoff 1952; one upper tail as a lecture prints it, which fails",
+        (
+            "tails.hoeffding",
+            "tails.azuma",
+            "tails.chernoff_above",
+            "tails.chernoff_below",
+            "tails.chernoff_printed",
+            "tails.chernoff_printed_limit",
+        ),
+    ),
+    Theorem(
+        "Randomised response",
+        "Warner 1965; Dwork and Roth 2014, section 3.2",
+        ("tails.honest_share", "tails.randomised_response"),
+    ),
+    Theorem(
         "Other small databases: rounding, the table itself, quantiles, covers, disjoint attributes",
         OWN,
         (
@@ -76,6 +93,8 @@ THEOREMS = (
             "textbook.error_printed",
             "textbook.counts_printed",
             "textbook.counts_corrected",
+            "textbook.sampling_failure",
+            "textbook.records_handwritten",
             "textbook.rows_weak",
             "textbook.error_weak",
         ),
@@ -93,8 +112,8 @@ THEOREMS = (
     ),
     Theorem(
         "A cover by the fat-shattering dimension",
-        "Alon, Ben-David, Cesa-Bianchi and Haussler 1997; constants proved here",
-        ("lower.fat_cover",),
+        "Alon, Ben-David, Cesa-Bianchi and Haussler 1997; Bartlett and Long 1995; constants proved here",
+        ("lower.fat_cover", "lower.free_fat_error", "lower.free_fat_rows"),
     ),
     Theorem(
         "The lower bound from a shattered set, corrected",
@@ -108,6 +127,11 @@ THEOREMS = (
             "lower.hops",
             "guarantees.floor_of",
         ),
+    ),
+    Theorem(
+        "ln|X| is needed: packing",
+        "Beimel, Kasiviswanathan and Nissim 2010; constants proved here",
+        ("lower.packing_records",),
     ),
     Theorem("What a private release lets anyone reconstruct", OWN, ("lower.recovered",)),
     Theorem(
@@ -147,7 +171,13 @@ THEOREMS = (
     Theorem(
         "The K-norm mechanism and its rate",
         "Hardt and Talwar 2010",
-        ("guarantees.knorm", "guarantees.hardt_talwar", "draws.norm_lattice", "draws.norm_answers"),
+        (
+            "guarantees.knorm",
+            "guarantees.hardt_talwar",
+            "guarantees.hardt_talwar_crossing",
+            "draws.norm_lattice",
+            "draws.norm_answers",
+        ),
     ),
     Theorem(
         "Advanced composition",
@@ -183,7 +213,7 @@ THEOREMS = (
     Theorem(
         "Answers to a database by a linear program, and other post-processing",
         "Dwork, Naor, Reingold, Rothblum and Vadhan 2009",
-        ("direct.fitted_error", "direct.consistent_error", "direct.shifted_error"),
+        ("direct.fitted_error", "direct.consistent_error", "direct.shifted_error", "textbook.boosted_order"),
     ),
     Theorem(
         "Projection to what some table could answer",
@@ -271,6 +301,7 @@ THEOREMS = (
         (
             "population.sampling_share",
             "population.population_error",
+            "population.agnostic_error",
             "population.adaptive_error",
             "population.replace_one",
         ),

@@ -116,6 +116,36 @@ def counts_corrected(n: float, setting: Setting) -> float:
     return n ** (2 / 3) * ((16 * setting.product + 4 * setting.failure) / setting.epsilon) ** (1 / 3)
 
 
+def sampling_failure(*, queries: float) -> float:
+    """What the union bound leaves at m = ln k / alpha^2: 2k exp(-2 ln k) = 2/k. It proves existence only where k > 2.
+
+    At k = 2 it is 1: a text that asks for k >= 2 needs equality, which `existence.sampling` gets by compactness; at
+    k = 1 it says nothing, and ln(2k) / (2 alpha^2) rows do.
+    """
+    _check.positive(queries=queries)
+    return 2 / queries
+
+
+def records_handwritten(setting: Setting, *, alpha: float) -> float:
+    """n >= (6 L + 4 alpha^2 b) / (epsilon alpha^3), as in handwritten notes, where `records_exact` has 16: not proved.
+
+    The best split of alpha needs 13.5 L for these rows (`error_minimised`), and 6.75 ln|X| ln(2k) with half as many
+    (`smalldb.closed_form`).
+    """
+    _check.positive(alpha=alpha)
+    return (6 * setting.product + 4 * alpha**2 * setting.failure) / (setting.epsilon * alpha**3)
+
+
+def boosted_order(n: float, setting: Setting, *, power: float) -> float:
+    """n^(-1/2) k^power ln|X|: the order of magnitude of Dwork, Naor, Reingold, Rothblum and Vadhan (2009).
+
+    Without constants, and with a delta; their k^o(1) is `power`, which falls with k. Against ((ln|X| ln k) / (epsilon
+    n))^(1/3) it is better in n, so in alpha (1/alpha^2 records instead of 1/alpha^3), and worse in k.
+    """
+    _check.positive(n=n, power=power)
+    return math.exp(power * setting.log_queries) * setting.log_universe / math.sqrt(n)
+
+
 def rows_weak(*, alpha: float, log_queries: float) -> int:
     """m = 8 ln k / alpha^2, from the weak tail exp(-m alpha^2 / 4)."""
     _check.positive(alpha=alpha)
