@@ -18,6 +18,7 @@ from maquette import _check
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, step_key
+from maquette.core.any_order import Statistic
 from maquette.domain import Relation, rows_of
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate import prices
@@ -45,6 +46,7 @@ from maquette.questions.answers import (
     tables_request,
 )
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
+from maquette.questions.combinations import CombinationQuestion, ReleasedRows
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
 from maquette.questions.measurement import (
@@ -66,7 +68,13 @@ from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
 from maquette.samplers.noise import add_noise
-from maquette.vault.engine import distances, errors_of, largest_by_part, largest_errors
+from maquette.vault.engine import (
+    combination_errors,
+    distances,
+    errors_of,
+    largest_by_part,
+    largest_errors,
+)
 from maquette.vault.raw import RawTable
 
 Watch = Callable[[int], None]
@@ -223,6 +231,28 @@ class Curator(Barrier):
         question = ClassQuestion.of(self.domain, classes, released)
         return self._ones_at(
             question.request(), len(question.names), price, lambda: largest_errors(self._engine, question)
+        )
+
+    def combination_errors(
+        self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
+    ) -> NoisyCounts:
+        """The largest errors of released rows over combinations of values of any number of columns, plus noise.
+
+        Guarantee: `price`. Each family's largest error has sensitivity 1 (`core/any_order.py`), so g families are a
+            vector of L1 sensitivity g and L2 sensitivity sqrt(g). A table whose records are not on this machine is
+            refused unpaid.
+        """
+        question = CombinationQuestion.of(self.domain, released, statistics)
+        if not self._engine.lists_records:
+            raise MechanismError(
+                "errors over combinations of values need whole records on this machine, and those of this table stay "
+                "where they are; ask for classes of questions on few columns instead. Nothing was paid"
+            )
+        return self._ones_at(
+            question.request(),
+            len(question.statistics),
+            price,
+            lambda: combination_errors(self._engine, question),
         )
 
     def measure_residuals(

@@ -54,6 +54,11 @@ class Table:
         """The declared universe."""
         return self._engine.domain
 
+    @property
+    def lists_records(self) -> bool:
+        """Are whole records to be had on this machine, as certificates of combinations need them?"""
+        return self._engine.lists_records
+
     def __reduce__(self) -> NoReturn:
         raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
 
