@@ -47,6 +47,6 @@ def places(attributes: int, values: int, width: int) -> NDArray[np.int64]:
         chosen += (value > 0).astype(np.int64) << (attributes - 1 - axis)
     # of one set of attributes, values are compared from the first attribute on, as places in the cube are
     order = np.lexsort((flat, -chosen, used))
-    kept = order[(used[order] >= 1) & (used[order] <= width)]
-    kept.flags.writeable = False
-    return kept
+    chosen_places = order[(used[order] >= 1) & (used[order] <= width)]
+    chosen_places.flags.writeable = False
+    return chosen_places

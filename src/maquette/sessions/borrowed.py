@@ -15,7 +15,7 @@ from maquette.results.release import Release
 from maquette.sessions.question import Question
 from maquette.sessions.state import Source, TakenOver
 
-REMEMBERED = 4096
+MAX_ANSWERS = 4096
 """Answers that are kept: a question is mostly forecast before it is asked."""
 
 
@@ -36,7 +36,7 @@ class BorrowedAnswers:
     def find(self, question: Question, *, within: float) -> TakenOver | None:
         """What the release states about a question, if that is within so much."""
         if question.meaning not in self._answers:
-            if len(self._answers) >= REMEMBERED:
+            if len(self._answers) >= MAX_ANSWERS:
                 self._answers.clear()
             self._answers[question.meaning] = self._read(question)
         answer = self._answers[question.meaning]
