@@ -24,6 +24,7 @@ from maquette.core.forms import (
     Columns,
     Condition,
     Conditions,
+    Conjunctions,
     Every,
     Form,
     Intervals,
@@ -106,7 +107,7 @@ def joined(query_forms: QueryForms, answers: Sequence[Integers]) -> Integers:
 class TableCounts(PartCounts):
     """A form that is read off tables."""
 
-    form: Tables | Prefixes | Intervals | Weights
+    form: Tables | Prefixes | Intervals | Conjunctions | Weights
 
     @property
     def margins(self) -> tuple[Margin, ...]:

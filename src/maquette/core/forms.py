@@ -1,6 +1,6 @@
-"""The six forms in which linear queries reach the records: plain arrays, no calls.
+"""The seven forms in which linear queries reach the records: plain arrays, no calls.
 
-A class of queries can compute whatever it likes on public cells. What it hands over is one of six forms, and the
+A class of queries can compute whatever it likes on public cells. What it hands over is one of seven forms, and the
 sums over private records are taken by this package's own loops (`core/answering.py`). So a mistake in a class of
 queries costs accuracy or raises a clear error, and privacy does not notice:
 
@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.intervals import range_sensitivity
+from maquette.core.lattice import MAX_CUBE, conjunction_counts
 from maquette.errors import WorkloadError
 
 Margin = tuple[str, ...]
@@ -246,6 +247,52 @@ class Intervals:
         return answers.reshape(-1)
 
 
+@dataclass(frozen=True, slots=True)
+class Conjunctions:
+    """All conjunctions of 1 .. width attributes, each with one of `values`; few attributes first."""
+
+    attributes: Margin
+    values: tuple[int, ...]
+    width: int
+
+    top = 1
+
+    def check(self, sizes: Sizes) -> None:
+        check_table(sizes, self.attributes)
+        _require(_is_tuple(self.values) and len(self.values) > 0, "values of conjunctions")
+        smallest = min((sizes[name] for name in self.attributes), default=0)
+        for value in self.values:
+            _check_number(value, least=0, most=smallest - 1, what="a value")
+        _require(len(set(self.values)) == len(self.values), "every value once")
+        _check_number(self.width, least=1, most=len(self.attributes), what="a number of attributes")
+        entries = math.prod(max(sizes[name], len(self.values) + 1) for name in self.attributes)
+        _require(entries <= MAX_CUBE, f"conjunctions whose counts take at most {MAX_CUBE:,} numbers")
+
+    def count(self, sizes: Sizes) -> int:
+        del sizes
+        return self._sets(len(self.values))
+
+    def tables(self) -> tuple[Margin, ...]:
+        return (self.attributes,)
+
+    def added(self, sizes: Sizes) -> Sensitivity:
+        """A record meets at most one conjunction on every set of attributes."""
+        del sizes
+        return counting(self._sets(1))
+
+    def replaced(self, sizes: Sizes) -> Sensitivity:
+        """It leaves one and meets another, where there are two values."""
+        del sizes
+        return counting(self._sets(1) * min(2, len(self.values)))
+
+    def from_tables(self, tables: Mapping[Margin, NDArray[np.int64]]) -> NDArray[np.int64]:
+        return conjunction_counts(tables[self.attributes], self.values, self.width)
+
+    def _sets(self, values: int) -> int:
+        d = len(self.attributes)
+        return sum(math.comb(d, j) * values**j for j in range(1, self.width + 1))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
     """Any weights of the cells of one table, as whole numbers from 0 to `top`: a row for each query."""
@@ -417,8 +464,8 @@ def _scores_of_cells(form: Scores, closed: bool) -> NDArray[np.bool_]:
     return listed if closed else np.concatenate([listed, np.zeros((len(listed), 1), dtype=bool)], axis=1)
 
 
-Form = Tables | Prefixes | Intervals | Weights | Conditions | Scores
-FORMS = (Tables, Prefixes, Intervals, Weights, Conditions, Scores)
+Form = Tables | Prefixes | Intervals | Conjunctions | Weights | Conditions | Scores
+FORMS = (Tables, Prefixes, Intervals, Conjunctions, Weights, Conditions, Scores)
 _BLOCK = 2**22
 
 
@@ -433,7 +480,7 @@ class QueryForms:
     def check(self, sizes: Sizes) -> None:
         """Refuse whatever could not be answered exactly; WorkloadError, before anything is paid."""
         _require(_is_tuple(self.parts) and len(self.parts) > 0, "at least one form of queries")
-        _require(all(type(part) in FORMS for part in self.parts), "one of the six forms of queries")
+        _require(all(type(part) in FORMS for part in self.parts), "one of the seven forms of queries")
         for part in self.parts:
             try:
                 part.check(sizes)

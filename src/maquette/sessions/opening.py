@@ -20,6 +20,7 @@ from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
 from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release
+from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.rules import (
     AUTO,
     MECHANISMS,
@@ -76,8 +77,8 @@ def session(
     already goes on as it began.
 
     `prior` is an earlier release over the same domain: guesses start from its rows, which is free (it is public) and
-    saves what the first questions would pay for. What an answer states does not depend on it. Give the same release
-    again to go on with the session.
+    saves what the first questions would pay for. If this ledger paid for it, what it states within the session's error
+    is taken over from it, for nothing. Give the same release again to go on with the session.
 
     `analyst` and `share` set a share of the ledger's total aside for one analyst, out of which the sessions opened in
     that name are paid. They are bookkeeping, not access control: a name is taken as it is given, whoever holds the
@@ -130,7 +131,10 @@ def session(
         is_public = rules.relation is Relation.REPLACE_ONE
         rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)
     reserve(book, name, table.domain, rules, share=share)
-    return Session(curator, book, rules, key=name, prior=start, expected_errors=expected_errors)
+    borrowed = None if prior is None else BorrowedAnswers.of(prior, book)
+    return Session(
+        curator, book, rules, key=name, prior=start, borrowed=borrowed, expected_errors=expected_errors
+    )
 
 
 def own_key(rules: Rules, table: Table) -> str:

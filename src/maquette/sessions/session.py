@@ -30,6 +30,7 @@ from maquette.models.hypothesis import Prior
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.results.statements import Population
+from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.grouped import SessionTable, answer_both, answer_select, forecast_any, read_select
 from maquette.sessions.planning import MAX_BATCH, SessionPlanner, Unplannable
 from maquette.sessions.question import (
@@ -69,10 +70,11 @@ class Session:
         *,
         key: str,
         prior: Prior | None = None,
+        borrowed: BorrowedAnswers | None = None,
         expected_errors: ExpectedErrors | None = None,
     ) -> None:
         self._expected_errors = expected_errors
-        self._planner = SessionPlanner(curator, ledger, rules, key=key, prior=prior)
+        self._planner = SessionPlanner(curator, ledger, rules, key=key, prior=prior, borrowed=borrowed)
         self._ledger = ledger
         self._key = key
         self._lock = threading.RLock()
