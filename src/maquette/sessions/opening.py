@@ -11,13 +11,14 @@ from maquette import _check
 from maquette._arguments import checks_arguments
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Relation
+from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
 from maquette.mechanisms.base import TYPICAL_ROWS
 from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
+from maquette.queries.base import Queries
 from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release
 from maquette.sessions.borrowed import BorrowedAnswers
@@ -54,6 +55,7 @@ def session(
     budget_for_all: bool = False,
     lasting: bool = False,
     attributes: Iterable[str] | None = None,
+    workload: Queries | None = None,
     prior: Release | None = None,
     ledger: Ledger | str | Path | None = None,
     total_epsilon: float | None = None,
@@ -79,6 +81,10 @@ def session(
     `prior` is an earlier release over the same domain: guesses start from its rows, which is free (it is public) and
     saves what the first questions would pay for. If this ledger paid for it, what it states within the session's error
     is taken over from it, for nothing. Give the same release again to go on with the session.
+
+    `workload` is the class that the questions come from, for the median mechanism: that the budget lasts is then proved
+    with fewer rows, by the dimension or the shape of the class, and only for its questions (Roth 2010, Theorem 6).
+    Others on the same attributes are answered too, with the same stated error.
 
     `analyst` and `share` set a share of the ledger's total aside for one analyst, out of which the sessions opened in
     that name are paid. They are bookkeeping, not access control: a name is taken as it is given, whoever holds the
@@ -111,9 +117,10 @@ def session(
         update=update,
         measure_first=measure_first,
         budget_for_all=budget_for_all,
-        attributes=check_names(table.domain, attributes),
+        attributes=check_names(table.domain, _attributes(table.domain, attributes, workload)),
         analyst=check_analyst(analyst, share),
         persons=table.persons,
+        workload=workload,
         prior=None if start is None else start.digest,
     )
     total = Budget(
@@ -135,6 +142,20 @@ def session(
     return Session(
         curator, book, rules, key=name, prior=start, borrowed=borrowed, expected_errors=expected_errors
     )
+
+
+def _attributes(
+    domain: Domain, attributes: Iterable[str] | None, workload: Queries | None
+) -> Iterable[str] | None:
+    """The attributes that may be asked about: by default those of the class that the questions come from."""
+    if workload is None:
+        return attributes
+    if workload.domain.fingerprint != domain.fingerprint:
+        raise ParameterError("the workload is about another domain than the table")
+    names = workload.attributes if attributes is None else tuple(attributes)
+    if not set(workload.attributes) <= set(names):
+        raise ParameterError("expected attributes to name all that the workload looks at")
+    return names
 
 
 def own_key(rules: Rules, table: Table) -> str:

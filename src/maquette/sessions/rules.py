@@ -41,9 +41,11 @@ from maquette.mechanisms.session_plan import (
     size_share,
 )
 from maquette.models.hypothesis import LOG_MIXING
+from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.questions.noise import law_at
 from maquette.releasing.payment import refusal_of, warn_if_pure
+from maquette.theory.existence import facts_of
 
 MECHANISMS = ("direct", "median", "pmw")
 AUTO = "auto"
@@ -74,6 +76,8 @@ class Rules:
     """Whom the budget protects, where one person has several records."""
     prior: str | None = None
     """Digest of the release that the hypothesis starts from; None for a uniform start."""
+    workload: Queries | None = None
+    """The class that the questions come from, where the median mechanism is told so."""
     fewer: bool = False
     """Measure fewer questions than `questions` where answers to all of them would say nothing?"""
 
@@ -93,6 +97,11 @@ class Rules:
         if self.alpha is not None and (self.mechanism == "median" or self.budget_for_all):
             raise ParameterError(
                 "the median mechanism and sessions with budget_for_all choose their own error; leave alpha out"
+            )
+        if self.workload is not None and self.mechanism != "median":
+            raise ParameterError(
+                "a class that all questions come from makes a difference to the median mechanism only; leave workload "
+                "out, or take mechanism='median'"
             )
         if self.prior is not None and self.mechanism == "direct":
             raise ParameterError(
@@ -125,10 +134,12 @@ class Rules:
         persons = {} if self.persons is None else {"persons": [self.persons.column, self.persons.rows]}
         prior = {} if self.prior is None else {"prior": self.prior}
         fewer = {"fewer": True} if self.fewer else {}
+        workload = {} if self.workload is None else {"workload": _digest(self.workload.spec())}
         return (
             persons
             | prior
             | fewer
+            | workload
             | {
                 "domain": domain.fingerprint,
                 "budget": [self.budget.epsilon, self.budget.delta],
@@ -146,7 +157,7 @@ class Rules:
         )
 
     def digest(self, domain: Domain) -> str:
-        return hashlib.sha256(json.dumps(self.facts(domain), sort_keys=True).encode()).hexdigest()
+        return _digest(self.facts(domain))
 
     def cost(self, ledger: Ledger) -> Cost:
         """The whole budget in the unit of the ledger.
@@ -190,6 +201,7 @@ class Rules:
             attributes=names or domain.names,
             log_start=0.0 if self.prior is None else LOG_MIXING,
             size_is_final=is_begun or len(paid) > 1,
+            facts=None if self.workload is None else facts_of(self.workload),
         )
 
     def expected_errors(self, domain: Domain, *, rows: int) -> ExpectedErrors:
@@ -231,6 +243,10 @@ class Rules:
             self.settings(self.public(domain, size or Size(LARGEST_TABLE, None, None)))
         except MechanismError as error:
             raise MechanismError(f"no session of this kind can be planned on {which}: {error}") from None
+
+
+def _digest(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def check_names(domain: Domain, attributes: Iterable[str] | None) -> tuple[str, ...] | None:
