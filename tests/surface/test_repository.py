@@ -118,6 +118,32 @@ def test_links_between_documents_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+HIDDEN = {".ci/run", ".gitattributes", ".gitignore", ".importlinter"}
+"""Files that people wrote although their name begins with a point; all other such files are a tool's."""
+
+
+def _tracked(*options: str) -> set[str]:
+    command = ["git", "ls-files", "-z", *options]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(listed.stdout.split("\0")) - {""}
+
+
+def _hidden(paths: set[str]) -> set[str]:
+    return {path for path in paths if re.search(r"(^|/)\.", path)}
+
+
+def test_no_output_of_a_tool_is_tracked():
+    assert _tracked("--cached", "--ignored", "--exclude-standard") == set()
+    assert _hidden(_tracked()) == HIDDEN
+
+
+def test_an_output_of_a_tool_would_be_noticed():
+    assert _hidden({".schemathesis/cache/crashes.json", "docs/.cache/a.md", "docs/a.md", "tests/a.b/c.py"}) == {
+        ".schemathesis/cache/crashes.json",
+        "docs/.cache/a.md",
+    }
+
+
 def test_the_licence_is_apache():
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text
