@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -92,12 +91,6 @@ class Size:
     @property
     def public(self) -> bool:
         return self.noise is None and not self.unpaid
-
-    @property
-    def known(self) -> bool:
-        """Deprecated: the opposite of `unpaid`."""
-        warnings.warn("Size.known is deprecated; use `not size.unpaid`", DeprecationWarning, stacklevel=2)
-        return not self.unpaid
 
     @classmethod
     def of(cls, paid: NoisyCounts) -> Size:

@@ -29,7 +29,6 @@ from maquette.sessions.rules import (
     check_analyst,
     check_names,
     reserve,
-    warn_renamed,
 )
 from maquette.sessions.session import Session
 
@@ -51,9 +50,7 @@ def session(
     relation: Relation | str = Relation.ADD_REMOVE,
     update: str = "refit",
     measure_first: bool | None = None,
-    bypass: bool | None = None,
     budget_for_all: bool = False,
-    lasting: bool = False,
     attributes: Iterable[str] | None = None,
     workload: Queries | None = None,
     prior: Release | None = None,
@@ -89,15 +86,8 @@ def session(
     `analyst` and `share` set a share of the ledger's total aside for one analyst, out of which the sessions opened in
     that name are paid. They are bookkeeping, not access control: a name is taken as it is given, whoever holds the
     ledger may give any, and an answer of one session is free in all others. `measure_first` (the default of pmw)
-    measures while guesses mostly fail, instead of testing them. `bypass` and `lasting` are the former names of
-    `measure_first` and `budget_for_all`.
+    measures while guesses mostly fail, instead of testing them.
     """
-    if bypass is not None:
-        warn_renamed("bypass", "measure_first")
-        measure_first = bypass if measure_first is None else measure_first
-    if lasting:
-        warn_renamed("lasting", "budget_for_all")
-        budget_for_all = True
     is_open = alpha is None and update == "refit" and measure_first is None and not budget_for_all
     is_auto = mechanism == AUTO
     _check.one_of((AUTO, *MECHANISMS), mechanism=mechanism)

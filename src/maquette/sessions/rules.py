@@ -299,14 +299,6 @@ def how_answered(rules: Rules, expected_errors: ExpectedErrors | None) -> str:
     return words
 
 
-def warn_renamed(old: str, new: str) -> None:
-    """For an argument under its former name. The warning points at the caller of the function that calls this."""
-    _check.warn(
-        f"{old} is now called {new}; the old name goes in the next minor version",
-        DeprecationWarning,
-    )
-
-
 # --- the envelope in the ledger -------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,12 +52,6 @@ class Entry:
     settlement: Receipt | None = None
     fresh: bool = False
     """Was it written by this call, or found?"""
-
-    @property
-    def settled(self) -> Receipt | None:
-        """Deprecated: use `settlement`."""
-        warnings.warn("Entry.settled is now Entry.settlement", DeprecationWarning, stacklevel=2)
-        return self.settlement
 
 
 @dataclass(frozen=True, slots=True)

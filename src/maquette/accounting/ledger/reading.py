@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -292,12 +291,6 @@ class LedgerReader:
         with self._store.reading() as connection:
             return [EntryHead(*row) for row in _HEADS.tuples(connection, after=after)]
 
-    @checks_arguments
-    def outline(self, *, after: int = 0) -> list[EntryHead]:
-        """Deprecated: use `entry_heads`."""
-        warnings.warn("Ledger.outline is now Ledger.entry_heads", DeprecationWarning, stacklevel=2)
-        return self.entry_heads(after=after)
-
     @property
     def last_receipt(self) -> Receipt | None:
         """The receipt in the file beside the ledger, outside of its database."""
@@ -316,12 +309,6 @@ class LedgerReader:
             "--receipt); the next payment writes a new one",
             MissingReceiptWarning,
         )
-
-    @property
-    def kept(self) -> Receipt | None:
-        """Deprecated: use `last_receipt`."""
-        warnings.warn("Ledger.kept is now Ledger.last_receipt", DeprecationWarning, stacklevel=2)
-        return self.last_receipt
 
     @checks_arguments
     def holds(self, receipt: Receipt) -> bool:
