@@ -209,7 +209,7 @@ class Step:
     values: tuple[NDArray[np.int64], ...] | None
     """What was released; None for an epoch, whose threshold is secret, and for a step that was never answered."""
     units: int
-    """What it took from the ledger."""
+    """What it took from the ledger, of whichever part."""
     created: str
     receipt: Receipt
     answered: bool
@@ -229,7 +229,7 @@ def read_step(entry: Entry) -> Step:
         ask,
         entry.body,
         None if entry.payload is None or ask == EPOCH else tuple(unpack(entry.payload)),
-        entry.units,
+        entry.units or entry.pure,
         entry.created,
         Receipt(entry.seq, entry.head) if place is None else place,
         place is not None,

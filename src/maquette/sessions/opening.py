@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from maquette.mechanisms.base import TYPICAL_ROWS
 from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
 from maquette.queries.base import Queries
-from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
+from maquette.releasing.payment import budget_there, open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release
 from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.rules import (
@@ -73,7 +73,9 @@ def session(
     `mechanism` "auto" measures every question (direct) where that is expected to state less, or nearly so, than testing
     guesses (pmw): decided before anything is paid, by the number of questions and the budget, for a table of
     `typical_rows` records, which is not read off the table. `Session.plan` says which and why. A session that is there
-    already goes on as it began.
+    already goes on as it began. With a delta, a session may run without it: on a ledger that it makes, or that has a
+    pure part left, where pure noise is expected to state less, as it does for few questions. It then takes its epsilon
+    of the pure part, and the stronger promise holds.
 
     `prior` is an earlier release over the same domain: guesses start from its rows, which is free (it is public) and
     saves what the first questions would pay for. If this ledger paid for it, what it states within the session's error
@@ -117,11 +119,12 @@ def session(
         epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
     )
     warn_if_weak(rules.budget)
+    ways = _Ways(rules, table.domain, rows=typical_rows, is_auto=is_auto and is_open and start is None)
+    if rules.budget.delta and budget_there(table, ledger) is None:
+        total = ways.split(total)
     book = open_ledger(table, ledger, relation=rules.relation, budget=total)
     require_total(book, epsilon=total_epsilon, delta=total_delta)
-    expected_errors = None
-    if is_auto and is_open and start is None:
-        rules, expected_errors = _choose(rules, book, table, key=key, rows=typical_rows)
+    rules, expected_errors = ways.choose(book, key)
     name = key or own_key(rules, table)
     curator = OnlineCurator(table, book, key=name, budget=rules.budget)  # refuses another table
     if book.find(name) is None:
@@ -150,21 +153,78 @@ def _attributes(
 
 def own_key(rules: Rules, table: Table) -> str:
     """The name in the ledger of a session that was given none: it follows from the rules."""
-    return f"session-{rules.digest(table.domain)[:20]}"
+    return own_key_of(rules, table.domain)
 
 
-def _choose(
-    rules: Rules, book: Ledger, table: Table, *, key: str | None, rows: int
-) -> tuple[Rules, ExpectedErrors | None]:
-    """The mechanism of a session that names none: that of the session to go on with, or the better one."""
-    direct = replace(rules, mechanism="direct", measure_first=False)
-    ways = {"direct": replace(direct, fewer=True), "pmw": rules}
-    for way in (*ways.values(), direct):  # the last is what services opened for few questions
-        entry = book.find(key or own_key(way, table))
-        if entry is not None and entry.request == way.digest(table.domain):
-            return way, None
-    errors = rules.expected_errors(table.domain, rows=rows)
-    return ways[errors.mechanism], errors
+def own_key_of(rules: Rules, domain: Domain) -> str:
+    """The same on any table of a domain."""
+    return f"session-{rules.digest(domain)[:20]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """The ways in which a session may run; all of it goes by public numbers, for a table of `rows` records."""
+
+    rules: Rules
+    domain: Domain
+    rows: int
+    is_auto: bool
+    """May the mechanism be chosen?"""
+
+    def split(self, total: Budget) -> Budget:
+        """A ledger that the session makes: what it spends is pure where it is then expected to state less."""
+        pure = self._as_pure
+        if pure.budget.epsilon > total.epsilon or total.pure or self._error(pure) >= self._error(self.rules):
+            return total
+        return replace(total, pure_epsilon=pure.budget.epsilon)
+
+    def choose(self, book: Ledger, key: str | None) -> tuple[Rules, ExpectedErrors | None]:
+        """Those of the session to go on with; else the mechanism and the part of the ledger that state least."""
+        budgets = [self.rules]
+        if self.rules.budget.delta and book.budget.pure_units:
+            budgets.append(self._as_pure)
+        for way in (way for rules in budgets for way in self._mechanisms(rules)):
+            entry = book.find(key or own_key_of(way, self.domain))
+            if entry is not None and entry.request == way.digest(self.domain):
+                return way, None
+        rules = self._better(budgets, book)
+        if not self.is_auto:
+            return rules, None
+        errors = rules.expected_errors(self.domain, rows=self.rows)
+        if rules is not self.rules:
+            errors = replace(errors, unused_delta=self.rules.budget.delta)
+        return self._mechanisms(rules)[errors.mechanism == "pmw"], errors
+
+    def _better(self, budgets: Sequence[Rules], book: Ledger) -> Rules:
+        """With the delta, unless it may be pure and is then expected to state less, or nothing else can be paid."""
+        if len(budgets) == 1:
+            return self.rules
+        pure, left = budgets[1], book.balance().left
+        if left.pure < pure.budget.total_units:
+            return self.rules
+        if not book.budget.total_units:
+            return pure
+        return min(budgets, key=self._error)
+
+    @property
+    def _as_pure(self) -> Rules:
+        return replace(self.rules, budget=Budget(self.rules.budget.epsilon))
+
+    def _mechanisms(self, rules: Rules) -> tuple[Rules, ...]:
+        if not self.is_auto:
+            return (rules,)
+        direct = replace(rules, mechanism="direct", measure_first=False)
+        return (
+            replace(direct, fewer=True),
+            rules,
+            direct,
+        )  # the last is what services opened for few questions
+
+    def _error(self, rules: Rules) -> float:
+        if not self.is_auto:
+            return rules.expected_error(self.domain, rows=self.rows)
+        errors = rules.expected_errors(self.domain, rows=self.rows)
+        return errors.direct if errors.mechanism == "direct" else errors.pmw
 
 
 def _start_from(release: Release, table: Table) -> Prior:
