@@ -63,7 +63,7 @@ from maquette.questions.measurement import (
 from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.sparse import Guess, OpenEpoch, check_guess
 from maquette.questions.weighting import Weighting
-from maquette.samplers.check import check_database, check_draw, check_weight
+from maquette.samplers.check import check_database, check_draw, check_weight, fitted
 from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
 from maquette.samplers.noise import add_noise
 from maquette.vault.engine import distances, errors_of, largest_by_part, largest_errors
@@ -178,7 +178,7 @@ class Curator(Barrier):
                 values = run(question, self._engine, decay=plan.decay, bits=bits, report=self._watch)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(STAYS_CHARGED) from None
-            return split_words(values)
+            return split_words(fitted(self.domain, question, values))
 
         request = {"ask": "draw", "draw": question.to_dict(), "weight": str(plan.decay)}
         halves, receipt = self._ask(plan.event, request, look)
