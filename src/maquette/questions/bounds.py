@@ -23,6 +23,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from inspect import isabstract
 from typing import Any, cast
 
 import numpy as np
@@ -57,8 +58,12 @@ _RESERVED = RESERVED | {"ask", "terms", "query", "guess"}
 
 
 def check_type(value: object, kind: type | tuple[type, ...], what: str) -> None:
-    """An argument of the kind that its annotation promises: nobody checks those at run time."""
-    if not isinstance(value, kind):
+    """An argument of the kind that its annotation promises: nobody checks those at run time.
+
+    Of just that kind where it can be made: one derived from it may answer otherwise each time that it is asked.
+    """
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if type(value) not in kinds and not any(isabstract(one) and isinstance(value, one) for one in kinds):
         raise ParameterError(f"expected {what}, got {type(value).__name__}")
 
 
