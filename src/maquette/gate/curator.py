@@ -240,7 +240,7 @@ class Curator(Barrier):
             return plan.draw(self._noise, [tables[margin].ravel() for margin in margins])
 
         request = residuals_request(margins, plan.noise.widths)
-        tables, receipt = self._ask(plan.noise.event, request, look)
+        tables, receipt = self._ask(plan.noise.event, request, look, is_empty=not margins)
         parts = zip(margins, plan.axes, tables, plan.sizes, plan.noise.variances, strict=True)
         return tuple(
             Residual(margin, axes, *project(table.reshape(shape), axes), variance, receipt)
