@@ -163,12 +163,19 @@ class Barrier:
         return int(chosen[0])
 
     def _ask(
-        self, event: Event, request: dict[str, Any], look: Callable[[], list[Counts]], *, note: Note = None
+        self,
+        event: Event,
+        request: dict[str, Any],
+        look: Callable[[], list[Counts]],
+        *,
+        note: Note = None,
+        is_empty: bool = False,
     ) -> tuple[list[Counts], Receipt]:
         """Pay, look, return.
 
         What `look` returns is stored, and its hash is published with receipts: it must be a function of what the
-        payment covers, or carry a random blind.
+        payment covers, or carry a random blind. It is never nothing, unless it is said to be: nothing is stored where
+        another process gave the question up.
         """
         event = prices.per_person(event, self._ledger.persons)
         if note is not None:
@@ -178,6 +185,8 @@ class Barrier:
         entry = self._answered(event, digest, body, lambda: pack(look()))
         if entry.payload is None or entry.answered is None:
             raise LedgerError(f"the ledger did not store the answer to '{entry.key}'; nothing is returned")
+        if entry.payload == pack([]) and not is_empty:
+            raise LedgerError(f"the question '{entry.key}' was given up and has no answer; ask it again")
         return unpack(entry.payload), Receipt(entry.answered.sequence, entry.answered.head)
 
     def _answered(

@@ -65,7 +65,7 @@ from maquette.questions.measurement import (
 from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.sparse import Guess, OpenEpoch, check_guess
 from maquette.questions.weighting import Weighting
-from maquette.samplers.check import check_database, check_draw, check_weight
+from maquette.samplers.check import check_database, check_draw, check_weight, fitted
 from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
 from maquette.samplers.noise import add_noise
 from maquette.vault.engine import (
@@ -186,7 +186,7 @@ class Curator(Barrier):
                 values = run(question, self._engine, decay=plan.decay, bits=bits, report=self._watch)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(STAYS_CHARGED) from None
-            return split_words(values)
+            return split_words(fitted(self.domain, question, values))
 
         request = {"ask": "draw", "draw": question.to_dict(), "weight": str(plan.decay)}
         halves, receipt = self._ask(plan.event, request, look)
@@ -270,7 +270,7 @@ class Curator(Barrier):
             return plan.draw(self._noise, [tables[margin].ravel() for margin in margins])
 
         request = residuals_request(margins, plan.noise.widths)
-        tables, receipt = self._ask(plan.noise.event, request, look)
+        tables, receipt = self._ask(plan.noise.event, request, look, is_empty=not margins)
         parts = zip(margins, plan.axes, tables, plan.sizes, plan.noise.variances, strict=True)
         return tuple(
             Residual(margin, axes, *project(table.reshape(shape), axes), variance, receipt)

@@ -13,12 +13,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answering import parts_of
 from maquette.domain import Domain
 from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import names
-from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.base import Margin
 from maquette.questions import bounds
 from maquette.questions import draws as public
+from maquette.questions.atoms import Atoms
 from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting
 
 MAX_LISTED_DATABASE_ROWS = 2**20
@@ -62,7 +64,7 @@ def check_draw(domain: Domain, question: public.Draw) -> None:
         case single:
             _check_single(domain, single)
     if question.weight is not None:
-        check_weight(domain, question.weight, tables_of(question.structure))
+        check_weight(domain, question.weight, tables_of(domain, question.structure))
         _check_factors(question, question.weight.grid)
 
 
@@ -71,14 +73,26 @@ def check_database(domain: Domain, database: public.DrawnDatabase) -> None:
     bounds.check_type(database, public.DrawnDatabase, "a drawn database")
     question = database.draw
     check_draw(domain, question)
-    limits, rows = _limits(domain, question.structure), question.m
-    if isinstance(question.structure, public.Candidates):
-        rows = 1  # the number of a candidate stands for its rows
+    limits, rows = _limits(domain, question.structure), _rows(question)
     bounds.check_list(database.values, np.ndarray, "the columns of a small database as arrays")
     if len(database.values) != len(limits):
         raise ParameterError(f"expected {len(limits)} columns of a small database")
     for column, size in zip(database.values, limits, strict=True):
         _check_codes(column, (rows,), size, f"{rows} codes per column of a small database")
+
+
+def fitted(domain: Domain, question: public.Draw, values: Sequence[NDArray[Any]]) -> list[NDArray[np.uint64]]:
+    """What was drawn, in the shape that is public before the look: its columns, its rows, codes below their limits.
+
+    A sampler that returns another shape is wrong about accuracy; to show it, or to refuse it, would tell of the table.
+    """
+    columns: list[NDArray[np.uint64]] = []
+    for place, size in enumerate(_limits(domain, question.structure)):
+        column = np.zeros(_rows(question), dtype=np.uint64)
+        given = np.ravel(values[place])[: len(column)] if place < len(values) else column
+        column[: len(given)] = np.minimum(given.astype(np.uint64), np.uint64(size - 1))
+        columns.append(column)
+    return columns
 
 
 def check_weight(domain: Domain, weight: Weighting, tables: Iterable[Margin]) -> None:
@@ -98,23 +112,20 @@ def check_weight(domain: Domain, weight: Weighting, tables: Iterable[Margin]) ->
             )
 
 
-def tables_of(structure: public.Structure) -> list[Margin]:
+def tables_of(domain: Domain, structure: public.Structure) -> list[Margin]:
     """The tables that a score is computed from, the weight left aside."""
     match structure:
         case public.Blocks(parts):
-            return [margin for part, _ in parts for margin in tables_of(part)]
+            return [margin for part, _ in parts for margin in tables_of(domain, part)]
         case public.Forest(attributes, edges):
             return [*((name,) for name in attributes), *edges]
-        case public.Candidates(queries):
-            return _tables(queries)
+        case public.Candidates():
+            parts = parts_of(structure.forms, domain.sizes)
+            return [margin for part in parts for margin in (*part.margins, part.names)]
+        case public.Listed() | public.Trellis():
+            return [structure.atoms.attributes]
         case _:
             return [structure.attributes]
-
-
-def _tables(queries: Queries) -> list[Margin]:
-    return [
-        m for q in queries.classes for m in (q.margins if isinstance(q, TableQueries) else (q.attributes,))
-    ]
 
 
 def _check_single(domain: Domain, part: public.Single) -> None:
@@ -160,17 +171,31 @@ def _check_forest(domain: Domain, part: public.Forest) -> None:
 def _check_queries(
     domain: Domain, structure: public.Listed | public.Trellis | public.Candidates, m: int
 ) -> None:
-    bounds.forms_of(domain, structure.queries)
+    bounds.check_domain(domain, structure.queries)
     match structure:
         case public.Listed():
+            _check_atoms(domain, structure.atoms)
             _check_listed(structure.atoms.count, m)
         case public.Trellis():
+            _check_atoms(domain, structure.atoms)
             if structure.layout.states(m) > MAX_TRELLIS_STATES:
                 raise MechanismError(
                     f"expected a trellis of at most {MAX_TRELLIS_STATES:,} states; ask for fewer rows"
                 )
         case public.Candidates():
+            bounds.check_forms(domain, structure.forms)
             _check_candidates(domain, structure, m)
+
+
+def _check_atoms(domain: Domain, atoms: Atoms) -> None:
+    """Weights from 0 to 1 in whole numbers, on every cell of a table: the sensitivity of the score rests on them."""
+    bounds.check_type(atoms, Atoms, "the atoms of a class")
+    bounds.check_margins(domain, [atoms.attributes])
+    bounds.check_whole(atoms.denominator, least=1, most=bounds.FACTORS, what="the denominator of weights")
+    cells = domain.cells(atoms.attributes)
+    _check_codes(atoms.of, (cells,), atoms.count, "the atom of every cell")
+    shape = (len(atoms.weights), atoms.count)
+    _check_codes(atoms.weights, shape, atoms.denominator + 1, "weights of atoms over their denominator")
 
 
 def _check_listed(atoms: int, m: int) -> None:
@@ -183,6 +208,9 @@ def _check_listed(atoms: int, m: int) -> None:
 
 
 def _check_candidates(domain: Domain, candidates: public.Candidates, m: int) -> None:
+    used = {name for margin in tables_of(domain, candidates) for name in margin}
+    if not used <= set(candidates.rows):
+        raise ParameterError("expected candidates with codes of every attribute that the queries look at")
     for name, codes in candidates.rows.items():
         size = names.attribute(domain, name).size
         _check_codes(codes, (candidates.count, m), size, f"candidates of {m} rows, in codes of '{name}'")
@@ -201,12 +229,19 @@ def _check_factors(question: public.Draw, grid: int) -> None:
     """Weighed counts are numerators over the grid, and are multiplied by the rows or the queries' denominator."""
     structure = question.structure
     factor = question.m
-    if isinstance(structure, (public.Listed, public.Trellis, public.Candidates)):
-        factor = structure.queries.denominator
+    if isinstance(structure, (public.Listed, public.Trellis)):
+        factor = structure.atoms.denominator
+    if isinstance(structure, public.Candidates):
+        factor = structure.forms.top
     if factor * grid > bounds.FACTORS:
         raise ParameterError(
             "expected a coarser grid of weights, or fewer rows: exact counts would leave 64 bits"
         )
+
+
+def _rows(question: public.Draw) -> int:
+    """Codes per column of a drawn database; the number of a candidate stands for its rows."""
+    return 1 if isinstance(question.structure, public.Candidates) else question.m
 
 
 def _limits(domain: Domain, structure: public.Structure) -> Sequence[int]:
