@@ -27,7 +27,8 @@ from maquette.accounting.budget import UNITS, Budget, Cost, Unit, spent_with
 from maquette.accounting.events import Event, Receipt, from_body
 from maquette.accounting.ledger import Entry, Ledger, Record, step_key
 from maquette.core.forms import QueryForms
-from maquette.domain import Domain, Relation, rows_of
+from maquette.domain.neighbours import Relation, rows_of
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import LedgerError
 from maquette.gate import prices
 from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment

@@ -18,7 +18,7 @@ from maquette import _check
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, step_key
-from maquette.domain import Relation, rows_of
+from maquette.domain.neighbours import Relation, rows_of
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate import prices
 from maquette.gate.barrier import Barrier, Exact, Note, SteppedBarrier

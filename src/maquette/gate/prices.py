@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from maquette.accounting import events
 from maquette.accounting.budget import UNITS, Cost, Unit
 from maquette.accounting.conversions import SMOOTHING, log_ratio
-from maquette.domain import Domain, Persons, Relation
+from maquette.domain.neighbours import Persons, Relation
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Margin, Sensitivity
 from maquette.queries.marginals import Binned, table_sensitivity

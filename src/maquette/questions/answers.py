@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.forms import QueryForms
-from maquette.domain import Domain, Relation
+from maquette.domain.neighbours import Relation
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import ParameterError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries, Sensitivity

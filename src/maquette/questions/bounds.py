@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from maquette.accounting.events import RESERVED
 from maquette.core.answering import parts_of
 from maquette.core.forms import QueryForms
-from maquette.domain import Domain, Relation
+from maquette.domain.neighbours import Relation
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import names
 from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity, check_size

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import ParameterError
 from maquette.queries.base import Margin
 from maquette.questions import bounds

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from maquette.accounting.budget import Unit
 from maquette.core.forms import QueryForms
-from maquette.domain import Domain, Relation
+from maquette.domain.neighbours import Relation
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Sensitivity
 from maquette.questions import bounds

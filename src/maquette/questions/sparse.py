@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.forms import QueryForms
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import LedgerError, ParameterError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.domain import Attribute, Domain
+from maquette.domain.attribute import Attribute
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import ParameterError
 
 GRID = 2**10

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maquette.core.answering import PartCounts, joined, parts_of
 from maquette.core.forms import QueryForms
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import SourceError
 from maquette.queries.base import Margin
 from maquette.queries.marginals import Binned
