@@ -23,7 +23,7 @@ from maquette.core.forms import QueryForms
 from maquette.domain import Domain, Relation
 from maquette.gate.curator import Curator
 from maquette.queries.base import Margin
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.samplers.noise import Counts, Selection
 from maquette.vault.engine import Engine
 

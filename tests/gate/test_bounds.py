@@ -16,11 +16,11 @@ from maquette.gate.handle import Table
 from maquette.models.answers import Answers
 from maquette.queries import halfspaces, marginals, prefixes, weights, where
 from maquette.queries.base import Group
-from maquette.queries.marginals import Binned
 from maquette.queries.residuals import MAX_DENOMINATOR
 from maquette.questions import answers as public_tables
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import ChoiceQuestion, project
+from maquette.questions.binned import Binned
 from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Forest, Listed, Nested, Thresholds
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest

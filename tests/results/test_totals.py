@@ -8,7 +8,7 @@ import pytest
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import sizing
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.questions.measurement import Receipt, Size
 from maquette.questions.noise import Gaussian, law_at
 from maquette.releasing.certify import beta_for_noise

@@ -15,9 +15,9 @@ from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, sum_margin
-from maquette.queries.marginals import Binned
 from maquette.queries.residuals import projected_axes, shift_squared
 from maquette.questions.answers import without_overlap
+from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size

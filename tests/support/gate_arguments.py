@@ -12,8 +12,8 @@ import numpy as np
 from maquette import queries as q
 from maquette.models.answers import Answers
 from maquette.queries.base import Group
-from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
+from maquette.questions.binned import Binned
 from maquette.questions.classes import CLASSES as QUESTION_CLASSES
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest

@@ -16,9 +16,9 @@ from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
-from maquette.queries.marginals import Binned
 from maquette.questions import class_errors
 from maquette.questions.answers import ChoiceQuestion
+from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.classes import CLASSES
 from maquette.questions.draws import (

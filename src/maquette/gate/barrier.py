@@ -26,14 +26,13 @@ import numpy as np
 from maquette.accounting.budget import UNITS, Budget, Cost, Unit, spent_with
 from maquette.accounting.events import Event, Receipt, from_body
 from maquette.accounting.ledger import Entry, Ledger, Record, step_key
-from maquette.core.forms import QueryForms
+from maquette.core.forms import QueryForms, Sensitivity
 from maquette.domain.neighbours import Relation, rows_of
 from maquette.domain.universe import Universe as Domain
 from maquette.errors import LedgerError
 from maquette.gate import prices
 from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment
 from maquette.gate.prices import Counts, Prices, SelectionPlan
-from maquette.queries.base import Sensitivity
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import one_each
 from maquette.questions.measurement import (

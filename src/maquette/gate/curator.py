@@ -18,14 +18,14 @@ from maquette import _check
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, step_key
+from maquette.core.asked import Asked, Group
+from maquette.core.forms import Margin
 from maquette.domain.neighbours import Relation, rows_of
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate import prices
 from maquette.gate.barrier import Barrier, Exact, Note, SteppedBarrier
 from maquette.gate.handle import Table
 from maquette.gate.prices import Counts
-from maquette.queries.base import Group, Margin, Queries
-from maquette.queries.marginals import Binned
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import (
     Answers,
@@ -44,6 +44,7 @@ from maquette.questions.answers import (
     selection_request,
     tables_request,
 )
+from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
@@ -56,6 +57,7 @@ from maquette.questions.measurement import (
     Measurement,
     NoisyCounts,
     NoisyTable,
+    Q,
     Residual,
     Size,
     outcomes_of,
@@ -110,7 +112,7 @@ class Curator(Barrier):
         request = {"ask": "total", "weight": weight.to_dict()}
         return Size.of(self._ones_at(request, 1, price, lambda: total_weight(self._engine, weight)))
 
-    def measure(self, queries: Queries, *, noise: NoiseRequest, note: Note = None) -> Measurement:
+    def measure(self, queries: Q, *, noise: NoiseRequest, note: Note = None) -> Measurement[Q]:
         """Answers to a class of queries, plus noise of the asked kind and price.
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
@@ -128,7 +130,7 @@ class Curator(Barrier):
         )
         return Measurement(queries, values, law, receipt)
 
-    def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
+    def select(self, queries: Asked, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
         """A query whose released answer is far off, chosen by its error in counts.
 
         With `signed` the sign is chosen too: i says that the released answer to query i is too small, i + count that it
@@ -158,7 +160,7 @@ class Curator(Barrier):
         plan = self._prices.choice(price, monotone=monotone, method=method)
         return self._choose(
             plan,
-            question.request(),
+            question.request(query_forms.name),
             lambda: question.scores(self._engine.answer(query_forms), query_forms.top, self._engine.size()),
         )
 
@@ -196,7 +198,7 @@ class Curator(Barrier):
         return self._ones_at(request, 1, price, lambda: np.array([error_of(law, draw.values, self._engine)]))
 
     def largest_error(
-        self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
+        self, queries: Asked, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
     ) -> NoisyCounts:
         """The largest error of released answers, in counts, plus noise: over all queries or over each group.
 
@@ -329,7 +331,7 @@ class OnlineCurator(Curator, SteppedBarrier):
             raise LedgerError("the ledger did not store the epoch; nothing was tested")
         return self._open.epoch
 
-    def test(self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
+    def test(self, queries: Asked, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
         """Is a guess of one query's answer far from the table? If so, also its value with fresh noise.
 
         `guess` is a whole number over the query's denominator. The look was paid for when the epoch opened.
@@ -346,13 +348,14 @@ class OnlineCurator(Curator, SteppedBarrier):
         with self._ledger.turn(self._key):
             bounds.check_list(guesses, Guess, "a list of guesses")
             tests = [(check_guess(self.domain, g, self._tested().epoch), g.guess) for g in guesses]
-            records = self._records(TEST, (one.body for one in guesses))
+            bodies = [one.body(asked.name) for one, (asked, _) in zip(guesses, tests, strict=True)]
+            records = self._records(TEST, bodies)
             if self._begun:  # storing failed: what was seen is stored first, and answers the same guesses
                 begun = {entry.key: entry.request for entry in self._begun}
                 self._leave_begun()
                 if list(begun.values()) == [one.request for one in records[: len(begun)]]:
                     return outcomes_of([s for s in self._own if step_key(self._key, s.number) in begun])
-                records = self._records(TEST, (one.body for one in guesses))
+                records = self._records(TEST, bodies)
             current, room = self._tested(), self._ledger.room(self._key)
             count = len(guesses) if room is None else max(room, 1)
             self._begun = self._ledger.begin_all(records[:count], parent=self._key)

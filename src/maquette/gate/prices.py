@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from maquette.accounting import events
 from maquette.accounting.budget import UNITS, Cost, Unit
 from maquette.accounting.conversions import SMOOTHING, log_ratio
+from maquette.core.forms import Margin, Sensitivity
 from maquette.domain.neighbours import Persons, Relation
 from maquette.domain.universe import Universe as Domain
 from maquette.errors import MechanismError, ParameterError
-from maquette.queries.base import Margin, Sensitivity
-from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.queries.residuals import projected_axes, ripple, shift_squared
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import check_tables, relative, without_overlap
+from maquette.questions.binned import Binned, table_sensitivity
 from maquette.questions.findings import threshold_for
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import (

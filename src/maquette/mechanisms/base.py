@@ -23,7 +23,7 @@ from maquette.errors import MechanismError
 from maquette.mechanisms import shape
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Residual, Size

@@ -21,7 +21,8 @@ from maquette.models.answers import Answers
 from maquette.models.fits import answer_histogram, project_simplex
 from maquette.models.histogram import HistogramModel
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Marginals, points, table_sensitivity
+from maquette.queries.marginals import Marginals, points
+from maquette.questions.binned import table_sensitivity
 from maquette.questions.noise import (
     Cube,
     Gaussian,

@@ -18,8 +18,8 @@ from maquette.models import fits
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.fits import answer_histogram
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.questions.binned import Binned, table_sensitivity
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import IndependentLaw, law_of_variance
 from maquette.theory import direct as theory

@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
+from maquette.core.forms import Margin
 from maquette.domain.universe import Universe as Domain
 from maquette.errors import ParameterError
-from maquette.queries.base import Margin
 from maquette.questions import bounds
 from maquette.questions.classes import CLASSES, MAX_CELLS, RULES, ClassTable, Family, Kind, cells_of
 

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import Unit
-from maquette.core.forms import QueryForms
+from maquette.core.forms import QueryForms, Sensitivity
 from maquette.domain.neighbours import Relation
 from maquette.domain.universe import Universe as Domain
 from maquette.errors import MechanismError, ParameterError
-from maquette.queries.base import Sensitivity
 from maquette.questions import bounds
 from maquette.questions.norms import Body, levels_for
 from maquette.theory import direct, draws, epochs

@@ -23,7 +23,7 @@ from maquette.models.histogram import (
     size_tail,
 )
 from maquette.queries.base import Columns, Margin, Queries
-from maquette.queries.marginals import Binned, count_binned
+from maquette.questions.binned import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import Gaussian, law_of_variance
 

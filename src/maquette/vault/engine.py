@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import PartCounts, joined, parts_of
-from maquette.core.forms import QueryForms
+from maquette.core.forms import Margin, QueryForms
 from maquette.domain.universe import Universe as Domain
 from maquette.errors import SourceError
-from maquette.queries.base import Margin
-from maquette.queries.marginals import Binned
 from maquette.questions.answers import Answers, count_errors, signed_errors
+from maquette.questions.binned import Binned
 from maquette.questions.class_errors import WHOLE, ClassQuestion, gaps, largest_error, weigh
 from maquette.questions.classes import ClassTable
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
