@@ -21,7 +21,8 @@ from maquette.questions import answers as public_tables
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import ChoiceQuestion, project
 from maquette.questions.binned import Binned
-from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Forest, Listed, Nested, Thresholds
+from maquette.questions.drawing import DrawnDatabase
+from maquette.questions.draws import Candidates, Draw, Forest, Listed, Nested, Thresholds
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.sparse import Guess

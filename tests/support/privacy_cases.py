@@ -20,12 +20,12 @@ from maquette.questions import class_errors
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ReleasedTables
-from maquette.questions.classes import CLASSES
+from maquette.questions.classes import CLASSES, class_sets
+from maquette.questions.drawing import DrawnDatabase
 from maquette.questions.draws import (
     Base,
     Blocks,
     Draw,
-    DrawnDatabase,
     Forest,
     Intervals,
     Listed,
@@ -246,8 +246,10 @@ def _class_errors(*classes: str, weighted: bool = False) -> Callable[[Any], Any]
             }
             for name in (classes if weighted else ())
         }
-        released = ReleasedTables((domain.names,), tables, int(whole.sum()), weights)
-        return curator.class_errors(classes, released, price=_price(curator))
+        released = ReleasedTables(tables, int(whole.sum()), weights)
+        return curator.class_errors(
+            class_sets(domain, classes, [domain.names]), released, price=_price(curator)
+        )
 
     return run
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from maquette.core.forms import QueryForms
-
-if TYPE_CHECKING:
-    from maquette.domain.universe import Universe
 
 
 class Asked(ABC):
     """Linear queries in a fixed order. All of it is called before payment, on public cells; none of it in a look."""
 
-    domain: Universe
+    domain: Any
+    """The universe that they are over: a `Universe`, with whatever its owner has declared beside it."""
 
     @property
     @abstractmethod

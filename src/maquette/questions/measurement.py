@@ -25,7 +25,7 @@ from maquette.questions.binned import Binned
 from maquette.questions.noise import IndependentLaw, NoiseLaw
 
 if TYPE_CHECKING:
-    from maquette.accounting.ledger import Entry
+    from maquette.accounting.ledger.entry import Entry
 
 
 Q = TypeVar("Q", bound=Asked)

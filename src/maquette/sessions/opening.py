@@ -20,6 +20,7 @@ from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
 from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.sessions.rules import (
     AUTO,
     MECHANISMS,
@@ -125,7 +126,9 @@ def session(
     if is_auto and is_open and start is None:
         rules, expected_errors = _choose(rules, book, table, key=key, rows=typical_rows)
     name = key or own_key(rules, table)
-    curator = OnlineCurator(table, book, key=name, budget=rules.budget)  # refuses another table
+    curator = OnlineCurator(
+        table, book, key=name, budget=rules.budget, draws=EXACT_DRAWS
+    )  # refuses another table
     if book.find(name) is None:
         is_public = rules.relation is Relation.REPLACE_ONE
         rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)

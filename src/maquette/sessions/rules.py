@@ -42,8 +42,8 @@ from maquette.mechanisms.session_plan import (
 )
 from maquette.models.hypothesis import LOG_MIXING
 from maquette.questions.measurement import Size
-from maquette.questions.noise import law_at
 from maquette.releasing.payment import refusal_of, warn_if_pure
+from maquette.theory.quantiles import law_at
 
 MECHANISMS = ("direct", "median", "pmw")
 AUTO = "auto"

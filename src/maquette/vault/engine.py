@@ -17,8 +17,7 @@ from maquette.domain.universe import Universe as Domain
 from maquette.errors import SourceError
 from maquette.questions.answers import Answers, count_errors, signed_errors
 from maquette.questions.binned import Binned
-from maquette.questions.class_errors import WHOLE, ClassQuestion, gaps, largest_error, weigh
-from maquette.questions.classes import ClassTable
+from maquette.questions.class_errors import WHOLE, ClassQuestion, TableSets, gaps, largest_error, weigh
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.vault.counting import (
     MANY_ROWS,
@@ -305,7 +304,7 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
         for margin, counts in engine.margins(margins).items():
             shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
             gap = gaps(counts, shares, question.denominator)
-            errors: dict[ClassTable, int] = {}  # classes have tables in common
+            errors: dict[TableSets, int] = {}  # classes have tables in common
             for place, table, weight in question.by_margin[margin]:
                 if table not in errors:
                     errors[table] = largest_error(table, gap, question.denominator)

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from maquette.core.answering import PartCounts
 from maquette.core.forms import Margin
-from maquette.domain import Domain, Persons
+from maquette.domain.neighbours import Persons
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import SourceError
 from maquette.vault import remote
 from maquette.vault.arrow import ArrowType, pa
