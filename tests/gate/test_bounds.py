@@ -28,6 +28,7 @@ from maquette.questions.noise import NoiseRequest
 from maquette.questions.sparse import Guess
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MAX_NESTING
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
 from maquette.vault.loading import StreamEngine
@@ -98,7 +99,9 @@ def _curator(
     book = ledger_for(engine.domain, budget=budget, relation=relation)
     set_aside(book, "key", budget)
     table = Table(engine, name="t", source="test")
-    return Borrowed(table, book, key="key", budget=budget, noise=noise or SystemNoise()), book
+    return Borrowed(
+        table, book, key="key", budget=budget, noise=noise or SystemNoise(), draws=EXACT_DRAWS
+    ), book
 
 
 def _drawn(structure: Any, base: Any, m: int, *values: Any, weight: Any = None) -> DrawnDatabase:
