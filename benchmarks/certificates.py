@@ -22,8 +22,10 @@ from maquette.accounting.budget import UNITS, split
 from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import MECHANISMS
 from maquette.queries.marginals import Marginals
-from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, law_at
+from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 from maquette.releasing.planning import best_accounting
+from maquette.theory import quantiles
+from maquette.theory.quantiles import law_at
 
 RUNS = 125
 """Releases of each mechanism at each beta."""
@@ -117,7 +119,7 @@ def chance(name: str, beta: float) -> float:
     _, units = split(allowed.total_units, [1 - Fraction(str(SHARE)), Fraction(str(SHARE))])
     price = Fraction(units, UNITS)
     noise = law_at(price, unit=allowed.unit)
-    return tail(noise, noise.lower_quantile(beta=beta))
+    return tail(noise, quantiles.lower_quantile(noise, beta=beta))
 
 
 def tail(noise: IndependentLaw, margin: float) -> float:

@@ -164,7 +164,9 @@ def largest_errors(
     for one, bound in zip(tables_of, bounds, strict=True):
         exact = engine.margins([one.margin])[one.margin]
         shares = distribution.table(one.margin).astype(np.int64).reshape(exact.shape)
-        gap = largest_gap(one, gaps(exact, shares, distribution.denominator)) / distribution.denominator
+        gap = (
+            largest_gap(one.sets(), gaps(exact, shares, distribution.denominator)) / distribution.denominator
+        )
         found.append((one, gap, bound))
     return found
 

@@ -23,7 +23,8 @@ from maquette.core.forms import QueryForms
 from maquette.domain import Domain, Relation
 from maquette.gate.curator import Curator
 from maquette.queries.base import Margin
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.samplers.noise import Counts, Selection
 from maquette.vault.engine import Engine
 
@@ -133,6 +134,7 @@ class FastCurator(Curator):
         self._engine: Any = engine
         self._begin(ledger, key="double", budget=budget)
         self._noise: Any = FastNoise(seed)
+        self._draws = EXACT_DRAWS
         self._watch = lambda levels: None
         self.events: list[Event] = []
 

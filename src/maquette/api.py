@@ -47,6 +47,7 @@ from maquette.results.binding import bind
 from maquette.results.distribution import distribution_of
 from maquette.results.release import Release, with_distance
 from maquette.results.statements import Account, Certificate, ClassCertificate, Spending
+from maquette.samplers.draw import EXACT_DRAWS
 
 __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
 
@@ -127,7 +128,9 @@ def release(
     name = key or request.key
     try:
         require_total(book, epsilon=total_epsilon, delta=total_delta)
-        curator = Curator(table, book, key=name, budget=choice.request.budget, watch=_watched(progress))
+        curator = Curator(
+            table, book, key=name, budget=choice.request.budget, draws=EXACT_DRAWS, watch=_watched(progress)
+        )
         check_covered(choice.request, book, name, choice.prepared)
         entry = reserve(choice.request, book, name)
         try:

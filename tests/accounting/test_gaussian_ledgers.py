@@ -22,6 +22,7 @@ from maquette.mechanisms.base import MECHANISMS, Task
 from maquette.queries.base import Sensitivity
 from maquette.questions.noise import NoiseRequest
 from maquette.releasing.planning import best_accounting
+from maquette.samplers.draw import EXACT_DRAWS
 from support.cli_files import call, desk, refused
 from support.ledger_tampering import tamper
 from support.priced import priced
@@ -322,7 +323,7 @@ def test_slack_runs_out_with_a_message_of_its_own():
         body={},
         envelope=True,
     )
-    curator = Curator(people(), ledger, key="k", budget=BY_GAUSS)
+    curator = Curator(people(), ledger, key="k", budget=BY_GAUSS, draws=EXACT_DRAWS)
     curator._spent = Cost(0, BY_GAUSS.slack_units)
     with pytest.raises(BudgetExceeded, match="follows its law only up to a small proven error") as refusal:
         curator.measure(PAIRS, noise=NoiseRequest("gaussian", Fraction(1, 1000)))

@@ -11,7 +11,8 @@ from maquette.accounting import UNITS
 from maquette.accounting.budget import Unit
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
-from maquette.questions.noise import NoiseRequest, law_at, sigma_of
+from maquette.questions.noise import NoiseRequest, sigma_of
+from maquette.theory.quantiles import law_at
 from support.priced import priced
 
 pytestmark = pytest.mark.law

@@ -13,7 +13,7 @@ from maquette.core import tables as counting
 from maquette.core.tables import count_margins
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 
 
 def universe(*sizes: int) -> Domain:

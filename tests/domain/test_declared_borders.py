@@ -10,8 +10,8 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind, Never, Persons, Relation
 from maquette.domain import constraint as constraints
 from maquette.domain.constraint import Cells, complete, parse, resolve
-from maquette.domain.domain import from_text, to_text
 from maquette.domain.file import check, parse_attribute
+from maquette.domain.neighbours import from_text, to_text
 from maquette.domain.review import usual_scale
 from maquette.domain.values import cells, spelling
 from maquette.errors import DomainError, ParameterError

@@ -16,17 +16,19 @@ from maquette.gate.handle import Table
 from maquette.models.answers import Answers
 from maquette.queries import halfspaces, marginals, prefixes, weights, where
 from maquette.queries.base import Group
-from maquette.queries.marginals import Binned
 from maquette.queries.residuals import MAX_DENOMINATOR
 from maquette.questions import answers as public_tables
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import ChoiceQuestion, project
-from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Forest, Listed, Nested, Thresholds
+from maquette.questions.binned import Binned
+from maquette.questions.drawing import DrawnDatabase
+from maquette.questions.draws import Candidates, Draw, Forest, Listed, Nested, Thresholds
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.sparse import Guess
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MAX_NESTING
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
 from maquette.vault.loading import StreamEngine
@@ -97,7 +99,9 @@ def _curator(
     book = ledger_for(engine.domain, budget=budget, relation=relation)
     set_aside(book, "key", budget)
     table = Table(engine, name="t", source="test")
-    return Borrowed(table, book, key="key", budget=budget, noise=noise or SystemNoise()), book
+    return Borrowed(
+        table, book, key="key", budget=budget, noise=noise or SystemNoise(), draws=EXACT_DRAWS
+    ), book
 
 
 def _drawn(structure: Any, base: Any, m: int, *values: Any, weight: Any = None) -> DrawnDatabase:

@@ -14,6 +14,7 @@ from maquette.domain import Relation
 from maquette.gate.curator import Curator
 from maquette.models.answers import Answers
 from maquette.questions.noise import NoiseRequest
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
@@ -28,7 +29,13 @@ HISTOGRAM = (1009, 0, 2003, 0, 0, 1013, 0, 0, 4001, 0, 0, 2011)
 def _curator(histogram=HISTOGRAM, relation=Relation.ADD_REMOVE):
     ledger = ledger_for(TINY, budget=BUDGET, relation=relation)
     set_aside(ledger, "release", BUDGET)
-    return Curator(table_of(TINY, histogram, engine=MemoryEngine), ledger, key="release", budget=BUDGET)
+    return Curator(
+        table_of(TINY, histogram, engine=MemoryEngine),
+        ledger,
+        key="release",
+        budget=BUDGET,
+        draws=EXACT_DRAWS,
+    )
 
 
 def _ask_all(curator: Curator) -> list[object]:

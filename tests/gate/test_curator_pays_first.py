@@ -27,6 +27,7 @@ from maquette.queries import marginals, weights
 from maquette.queries.base import Group
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.noise import NoiseRequest
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
@@ -98,6 +99,7 @@ def test_the_ledger_refuses_too_where_the_curator_would_not():
         ledger,
         key="release",
         budget=PURE,
+        draws=EXACT_DRAWS,
     )
     with pytest.raises(KeyReused):
         second.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 2)))
@@ -261,24 +263,28 @@ def test_other_answers_are_another_request():
 def test_another_tables_ledger_is_refused_before_anything_is_asked():
     ledger = ledger_for(TINY, budget=PURE, relation=Relation.ADD_REMOVE)
     set_aside(ledger, "release", PURE)
-    Curator(table_of(TINY, HISTOGRAM, engine=MemoryEngine), ledger, key="release", budget=PURE)
+    Curator(
+        table_of(TINY, HISTOGRAM, engine=MemoryEngine), ledger, key="release", budget=PURE, draws=EXACT_DRAWS
+    )
     other = table_of(TINY, (1, *HISTOGRAM[1:]), engine=MemoryEngine)
     with pytest.raises(LedgerError, match="another table"):
-        Curator(other, ledger, key="release", budget=PURE)
-    Curator(table_of(TINY, HISTOGRAM, engine=MemoryEngine), ledger, key="release", budget=PURE)
+        Curator(other, ledger, key="release", budget=PURE, draws=EXACT_DRAWS)
+    Curator(
+        table_of(TINY, HISTOGRAM, engine=MemoryEngine), ledger, key="release", budget=PURE, draws=EXACT_DRAWS
+    )
 
 
 def test_a_ledger_of_another_domain_is_refused():
     domain = Domain((Attribute("a", Kind.CATEGORICAL, codes=2),))
     ledger = ledger_for(domain, budget=PURE, relation=Relation.ADD_REMOVE)
     with pytest.raises(LedgerError, match="domain"):
-        Curator(table_of(TINY, HISTOGRAM), ledger, key="release", budget=PURE)
+        Curator(table_of(TINY, HISTOGRAM), ledger, key="release", budget=PURE, draws=EXACT_DRAWS)
 
 
 def test_without_an_envelope_nothing_is_answered():
     ledger = ledger_for(TINY, budget=PURE, relation=Relation.ADD_REMOVE)
     table = Table(_Committed(TINY), name="tiny", source="test")
-    curator = Curator(table, ledger, key="never reserved", budget=PURE)
+    curator = Curator(table, ledger, key="never reserved", budget=PURE, draws=EXACT_DRAWS)
     with pytest.raises(LedgerError):
         curator.size(price=Fraction(1, 10))
 

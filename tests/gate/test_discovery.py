@@ -13,11 +13,11 @@ import pytest
 from maquette.accounting.budget import SLACK_UNITS, Budget
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.discovery import curator as asking
+from maquette.discovery import prices
+from maquette.discovery.curator import DiscoveryCurator
 from maquette.domain import Persons, Relation
 from maquette.errors import LedgerError, MechanismError, ParameterError, SourceError
-from maquette.gate import curator as curator_module
-from maquette.gate import prices
-from maquette.gate.curator import DiscoveryCurator
 from maquette.questions.findings import KINDS, from_bytes, threshold_for, to_bytes
 from maquette.vault import raw as vault
 from maquette.vault.raw import open_raw
@@ -179,7 +179,7 @@ BUGS = {
         prices, "threshold_for", lambda variance, delta, *, rows: rows + 1
     ),
     "a threshold for half the noise": lambda patch: patch.setattr(
-        prices.Prices, "common_values", _wider(prices.Prices.common_values, Fraction(4))
+        asking, "common_values", _wider(prices.common_values, Fraction(4))
     ),
     "values in the order in which they come": lambda patch: patch.setattr(
         vault.RawTable, "spellings", _unsorted
@@ -223,7 +223,7 @@ def test_a_threshold_for_records_does_not_hide_persons(monkeypatch):
         "c": [f"{i}" for i in range(2000) for _ in range(3)],
     }
     curator, _ = curator_on(who, persons=Persons("who", 3))
-    monkeypatch.setattr(curator_module, "rows_of", lambda persons: 1)
+    monkeypatch.setattr(asking, "rows_of", lambda persons: 1)
     found = curator.common_values("c", price=Fraction(1, 8), delta=Fraction(1, 20))
     assert len(found.texts) > 2000 / 20 + 60
 

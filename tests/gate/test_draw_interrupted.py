@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 import maquette as mq
 from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind
-from maquette.gate import curator as gate
 from maquette.gate.curator import STAYS_CHARGED
 
 DOMAIN = Domain((Attribute("age", Kind.ORDINAL, codes=16),))
@@ -42,7 +41,7 @@ def test_an_interrupted_draw_stays_charged_says_so_and_is_charged_again(command,
     def interrupt(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gate, "run", interrupt)
+    monkeypatch.setattr("maquette.samplers.draw.run", interrupt)
     stopped = CliRunner().invoke(app, command)
     assert stopped.exit_code == 130
     assert STAYS_CHARGED in stopped.output
@@ -60,8 +59,8 @@ def test_an_interrupted_draw_stays_charged_says_so_and_is_charged_again(command,
 def test_a_real_signal(command):
     code = (
         "import os, signal\n"
-        "from maquette.gate import curator\n"
-        "curator.run = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from maquette.samplers import draw\n"
+        "draw.run = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
         "from maquette.cli import main\n"
         "main()\n"
     )

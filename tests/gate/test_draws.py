@@ -15,8 +15,9 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import Curator
 from maquette.queries import prefixes, where
+from maquette.questions.drawing import join_words, split_words
 from maquette.questions.draws import Candidates, Draw, Listed, Thresholds
-from maquette.samplers.draw import join_words, split_words
+from maquette.samplers.draw import EXACT_DRAWS
 
 HUGE = Domain((Attribute("key", Kind.ORDINAL, codes=2**64),))
 SMALL = Domain(
@@ -37,7 +38,7 @@ def curator_for(table: mq.Table, *, epsilon: float = 1.0, delta: float = 0.0, re
     )
     cost = Cost(budget.total_units, budget.slack_units)
     ledger.reserve("r", request="0" * 64, tag="release", cost=cost, body={}, envelope=True)
-    return Curator(table, ledger, key="r", budget=budget), ledger
+    return Curator(table, ledger, key="r", budget=budget, draws=EXACT_DRAWS), ledger
 
 
 def test_a_draw_over_2_to_the_64_cells_gives_codes_of_that_size():
@@ -80,7 +81,11 @@ def test_the_same_step_again_returns_the_stored_rows_at_no_cost():
     draw = Draw(Thresholds("key"), "tree", 8)
     first = curator.draw(draw, price=Fraction(1)).values[0]
     spent = ledger.balance().spent_units
-    again = Curator(table, ledger, key="r", budget=Budget(1.0)).draw(draw, price=Fraction(1)).values[0]
+    again = (
+        Curator(table, ledger, key="r", budget=Budget(1.0), draws=EXACT_DRAWS)
+        .draw(draw, price=Fraction(1))
+        .values[0]
+    )
     assert first.tolist() == again.tolist()
     assert ledger.balance().spent_units == spent
 
@@ -123,7 +128,7 @@ def test_an_interrupted_draw_stays_charged_and_says_so(monkeypatch):
         curator.draw(Draw(Thresholds("key"), "tree", 4), price=Fraction(1))
     assert [e.units for e in ledger.entries(kind="reserve", parent="r")] == [10**12]
     monkeypatch.undo()
-    again = Curator(table, ledger, key="r", budget=Budget(1.0))
+    again = Curator(table, ledger, key="r", budget=Budget(1.0), draws=EXACT_DRAWS)
     with pytest.raises(BudgetExceeded, match=r"looking again is charged once more.*0\.0 % is left"):
         again.draw(Draw(Thresholds("key"), "tree", 4), price=Fraction(1))
 
@@ -131,7 +136,7 @@ def test_an_interrupted_draw_stays_charged_and_says_so(monkeypatch):
 def test_the_holder_of_the_table_follows_a_draw_level_by_level():
     table, seen = table_of(HUGE), list[int]()
     _, ledger = curator_for(table)
-    watched = Curator(table, ledger, key="r", budget=Budget(1.0), watch=seen.append)
+    watched = Curator(table, ledger, key="r", budget=Budget(1.0), draws=EXACT_DRAWS, watch=seen.append)
     watched.draw(Draw(Thresholds("key"), "tree", 4), price=Fraction(1))
     assert seen == list(range(1, len(seen) + 1))
     assert seen

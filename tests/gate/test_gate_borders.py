@@ -14,13 +14,16 @@ import pytest
 from maquette.accounting.budget import Budget, Cost, Unit
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.discovery.prices import common_values
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.errors import LedgerError, MechanismError, ParameterError, SourceError
 from maquette.gate.curator import Curator, OnlineCurator
-from maquette.gate.handle import Truth, encode, exact_answers, raw_commitment
+from maquette.gate.handle import Truth, encode, exact_answers
+from maquette.gate.table import raw_commitment
 from maquette.queries import marginals, where
 from maquette.questions.answers import Answers, cell_sensitivity
 from maquette.questions.measurement import EpochTerms
+from maquette.samplers.draw import EXACT_DRAWS
 from support.priced import priced
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of
@@ -102,7 +105,7 @@ def test_a_domain_that_was_not_found_from_a_table_is_declared_with_its_first_use
         budget=PURE, relation=Relation.ADD_REMOVE, domain_fingerprint=BEFORE_DOMAIN, name="tiny"
     )
     set_aside(ledger, "key", PURE)
-    Curator(table_of(TINY, HISTOGRAM), ledger, key="key", budget=PURE)
+    Curator(table_of(TINY, HISTOGRAM), ledger, key="key", budget=PURE, draws=EXACT_DRAWS)
     assert ledger.domain_fingerprint == TINY.fingerprint
 
 
@@ -127,7 +130,7 @@ def test_noise_of_another_kind_is_refused():
 def test_thresholds_need_a_delta_and_a_ledger_in_rho(unit, delta):
     sensitivity = cell_sensitivity(Relation.ADD_REMOVE)
     with pytest.raises(MechanismError, match="values are found by thresholds"):
-        priced(unit).common_values(Fraction(1, 10), delta, sensitivity, rows=1)
+        common_values(priced(unit), Fraction(1, 10), delta, sensitivity, rows=1)
 
 
 def test_a_method_of_choosing_that_the_unit_does_not_have_is_refused():
@@ -182,7 +185,9 @@ def test_what_is_left_is_said_as_prices_of_single_records():
     persons = Persons("who", 4)
     ledger = ledger_for(TINY, budget=PURE, relation=Relation.ADD_REMOVE, persons=persons)
     set_aside(ledger, "key", PURE)
-    curator = Curator(table_of(TINY, HISTOGRAM, persons=persons), ledger, key="key", budget=PURE)
+    curator = Curator(
+        table_of(TINY, HISTOGRAM, persons=persons), ledger, key="key", budget=PURE, draws=EXACT_DRAWS
+    )
     assert curator.left == Fraction(1, 4)
     curator.size(price=Fraction(1, 8))
     assert curator.left == Fraction(1, 8)
@@ -193,7 +198,7 @@ def test_counts_get_the_noise_that_they_state(monkeypatch, budget):
     """Whole counts are over 1: what the sampler is asked for is the law that comes with the number."""
     ledger = ledger_for(TINY, budget=budget, relation=Relation.ADD_REMOVE)
     set_aside(ledger, "key", budget)
-    curator = Curator(table_of(TINY, HISTOGRAM), ledger, key="key", budget=budget)
+    curator = Curator(table_of(TINY, HISTOGRAM), ledger, key="key", budget=budget, draws=EXACT_DRAWS)
     drawn: list[Fraction] = []
 
     def laplace(exact, *, scale):

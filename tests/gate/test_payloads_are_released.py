@@ -23,11 +23,13 @@ from maquette.queries import prefixes, where
 from maquette.questions import sparse
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ReleasedTables
+from maquette.questions.classes import class_sets
 from maquette.questions.combinations import ReleasedRows
 from maquette.questions.draws import Draw, Listed
 from maquette.questions.measurement import EpochTerms, pack, unpack
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.weighting import weighting
+from maquette.samplers.draw import EXACT_DRAWS
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of
@@ -40,7 +42,7 @@ GUESS = Answers.from_fractions(np.full(QUERIES.count, 0.25))
 PRICE = Fraction(1, 10)
 TABLES = [full(TINY, ("a",)), full(TINY, ("a", "b"))]
 REFERENCES = [np.zeros(t.cells, dtype=np.int64) for t in TABLES]
-SHARES = ReleasedTables((("b",),), {("b",): np.array([3, 1])}, 4)
+SHARES = ReleasedTables({("b",): np.array([3, 1])}, 4)
 TERMS = EpochTerms(4, 2, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
 
 
@@ -89,7 +91,7 @@ QUESTIONS = {
     "choose": (lambda c: c.choose(ChoiceQuestion("count", QUERIES), price=PRICE), one),
     "largest_error": (lambda c: c.largest_error(QUERIES, GUESS, price=PRICE), lambda r: [r.values]),
     "class_errors": (
-        lambda c: c.class_errors(["one attribute"], SHARES, price=PRICE),
+        lambda c: c.class_errors(class_sets(TINY, ["one attribute"], [("b",)]), SHARES, price=PRICE),
         lambda r: [r.values],
     ),
     "combination_errors": (
@@ -119,7 +121,9 @@ def in_epoch(curator):
 def fresh():
     ledger = ledger_for(TINY, budget=BUDGET, relation=Relation.ADD_REMOVE)
     set_aside(ledger, "session", BUDGET)
-    curator = OnlineCurator(table_of(TINY, HISTOGRAM), ledger, key="session", budget=BUDGET)
+    curator = OnlineCurator(
+        table_of(TINY, HISTOGRAM), ledger, key="session", budget=BUDGET, draws=EXACT_DRAWS
+    )
     return curator, ledger
 
 
@@ -166,7 +170,7 @@ def test_residuals_read_from_a_ledger_that_stored_whole_tables_are_the_same(monk
     with monkeypatch.context() as earlier:
         earlier.setattr(prices, "relative", lambda table, axes: table.ravel())
         first = QUESTIONS["measure_residuals"][0](curator)
-    again = OnlineCurator(table_of(TINY, HISTOGRAM), ledger, key="session", budget=BUDGET)
+    again = OnlineCurator(table_of(TINY, HISTOGRAM), ledger, key="session", budget=BUDGET, draws=EXACT_DRAWS)
     for old, new in zip(first, QUESTIONS["measure_residuals"][0](again), strict=True):
         assert np.array_equal(old.values, new.values)
         assert old.denominator == new.denominator

@@ -12,7 +12,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.gate import prices as calibrate
 from maquette.queries.base import Sensitivity
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.questions.bounds import WIDEST
 from maquette.questions.noise import float_up, sigma_of, sqrt_up
 from maquette.samplers.laws import exp_minus

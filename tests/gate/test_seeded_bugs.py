@@ -25,6 +25,7 @@ from maquette.queries import marginals, weights
 from maquette.questions import answers, class_errors
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ReleasedTables
+from maquette.questions.classes import class_sets
 from maquette.questions.noise import Laplace, NoiseRequest
 from maquette.questions.norms import Body
 from maquette.samplers.noise import SystemNoise
@@ -274,9 +275,9 @@ def _(patch):
 
 def _shares_above_one(curator):
     tables = {(name,): np.full(curator.domain[name].size, 5) for name in curator.domain.names}
-    given = ReleasedTables(tuple((name,) for name in curator.domain.names), tables, 5)
+    given, sets = ReleasedTables(tables, 5), class_sets(curator.domain, ["one attribute"], list(tables))
     try:
-        return curator.class_errors(["one attribute"], given, price=Fraction(1, 3))
+        return curator.class_errors(sets, given, price=Fraction(1, 3))
     except ParameterError:
         return "refused"
 

@@ -10,9 +10,9 @@ from maquette.gate import curator as gate
 from maquette.gate import prices
 from maquette.gate.curator import Curator
 from maquette.questions.measurement import NoisyCounts, Receipt, Size
-from maquette.questions.noise import law_at
 from maquette.samplers import draw as production
 from maquette.samplers.brackets import Scale
+from maquette.theory.quantiles import law_at
 from support import privacy_checks as checks
 from support.privacy_cases import QUESTION_CASES, apart, steps
 from support.privacy_conformance import mechanism_case
@@ -65,7 +65,7 @@ def exact_judgement(patch):
     """The certificate of a drawn database without noise."""
 
     def score_of(self, draw, *, price):
-        error = gate.error_of(draw.draw, draw.values, self._engine)
+        error = production.error_of(draw.draw, draw.values, self._engine)
         return NoisyCounts(np.array([error]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
     patch.setattr(Curator, "score_of", score_of)
@@ -73,8 +73,8 @@ def exact_judgement(patch):
 
 def fine_judgement(patch):
     """An error in tenths of a count, with noise for whole counts."""
-    real = gate.error_of
-    patch.setattr(gate, "error_of", lambda asked, values, table: 10 * real(asked, values, table))
+    real = production.error_of
+    patch.setattr(production, "error_of", lambda asked, values, table: 10 * real(asked, values, table))
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from maquette.gate import curator as gate
 from maquette.gate import prices
 from maquette.gate.curator import Curator
 from maquette.questions.measurement import Measurement, NoisyCounts, Receipt, Size
-from maquette.questions.noise import law_at
 from maquette.releasing import request
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
+from maquette.theory.quantiles import law_at
 from maquette.vault import engine as vault
 from maquette.vault import loading
 from maquette.vault.engine import MemoryEngine

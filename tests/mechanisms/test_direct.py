@@ -22,6 +22,7 @@ from maquette.queries import marginals, points, prefixes, ranges, union, weights
 from maquette.queries.residuals import projected_axes, shift_squared
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseRequest
+from maquette.theory import quantiles
 from support.fake_curator import FakeCurator
 
 PURE = [LAPLACE, CUBE, HISTOGRAM_LAPLACE]
@@ -338,7 +339,7 @@ def test_planned_laws_are_those_that_the_gate_draws():
     sensitivity = marginals(DOMAIN, k=2).sensitivity(Relation.REPLACE_ONE)
     price = Fraction(1, 3)
     planned = [
-        noise.law(sensitivity)
+        quantiles.law_of(noise, sensitivity)
         for noise in (
             NoiseRequest("laplace", price),
             NoiseRequest("gaussian", price),

@@ -22,7 +22,7 @@ from maquette.mechanisms.knorm import (
     uniform_points,
 )
 from maquette.queries import prefixes, ranges, weights
-from maquette.theory import draws
+from maquette.theory import draws, quantiles
 from support.seeded import SeededNoise
 
 
@@ -87,7 +87,7 @@ def test_the_stated_level_holds_and_is_not_far_above_what_happens(relation):
     plan = planned(prefixes(line(4), "age"), relation)
     request = mq_request(plan, Fraction(1))
     sensitivity = request.sensitivity_of(plan.measured.to_forms(), plan.measured.domain, relation)
-    noise, law = SeededNoise(2), request.law(sensitivity)
+    noise, law = SeededNoise(2), quantiles.law_of(request, sensitivity)
     zeros = np.zeros(len(plan.body.box), dtype=np.int64)
     drawn = np.array(
         [noise.norm(zeros, body=law.body, resolution=law.resolution, decay=law.decay) for _ in range(1000)]

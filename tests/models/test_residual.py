@@ -28,6 +28,7 @@ from maquette.queries.base import sum_margin
 from maquette.questions.measurement import Receipt, Residual, Size
 from maquette.questions.noise import Cube, Gaussian, Laplace
 from maquette.results.folder import model_from_arrays
+from maquette.theory import quantiles
 
 PAID = Receipt(1, "test")
 
@@ -275,10 +276,12 @@ def test_a_size_that_nothing_was_paid_for_is_not_public():
 
 def test_tails_of_sums():
     laplace, gaussian = Laplace(Fraction(1), Fraction(2)), Gaussian(Fraction(1), Fraction(9))
-    assert gaussian.sum_quantile([(4, 1.0)], beta=0.05) == pytest.approx(6 * math.sqrt(2 * math.log(40)))
+    assert quantiles.sum_quantile(gaussian, [(4, 1.0)], beta=0.05) == pytest.approx(
+        6 * math.sqrt(2 * math.log(40))
+    )
     for law in (laplace, gaussian):
-        assert law.sum_quantile([(0, 1.0), (5, 0.0)], beta=0.05) == 0
-    assert laplace.sum_quantile([(1, 1.0)], beta=0.05) >= 2 * math.log(20)
+        assert quantiles.sum_quantile(law, [(0, 1.0), (5, 0.0)], beta=0.05) == 0
+    assert quantiles.sum_quantile(laplace, [(1, 1.0)], beta=0.05) >= 2 * math.log(20)
     assert laplace.variance == pytest.approx(2 * math.exp(-0.5) / (1 - math.exp(-0.5)) ** 2)
 
 

@@ -12,6 +12,7 @@ from maquette.models.residual import ResidualModel, below, centre
 from maquette.queries import where
 from maquette.questions.measurement import Receipt, Size
 from maquette.questions.noise import Gaussian, Laplace
+from maquette.theory import quantiles
 
 DOMAIN = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=n) for name, n in (("a", 4), ("b", 3))))
 COUNTS = np.array([[300, 20, 0], [100, 40, 5], [10, 25, 0], [0, 0, 100]])
@@ -83,7 +84,7 @@ def test_the_error_of_the_number_of_records_counts_only_where_it_matters(name):
     """Before, every share had all of it: about 100 of 600 records."""
     make, pure = MODELS[name]
     model = make(np.random.default_rng(4), pure=pure)
-    whole = model.size.noise.sum_quantile([(1, 1.0)], beta=0.005) / N
+    whole = quantiles.sum_quantile(model.size.noise, [(1, 1.0)], beta=0.005) / N
     alone = replace(model, size=Size(N, None, None))
     if isinstance(alone, ResidualModel):
         alone = replace(alone, variances={**alone.variances, (): 0.0})

@@ -13,7 +13,7 @@ from maquette.mechanisms.strategies import COARSEST, pair_tables, plan_survey
 from maquette.models import survey as module
 from maquette.models.survey import Survey, description_length, round_to_bins
 from maquette.queries import boxes, weights, where
-from maquette.queries.marginals import Binned, count_binned
+from maquette.questions.binned import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Receipt
 from support.query_cases import full
 

@@ -28,9 +28,10 @@ from maquette.queries import dimension_interval as intervals
 from maquette.queries.conjunctions import _nth_combination
 from maquette.queries.forms import parse_workload
 from maquette.queries.halfspaces import whole_values
-from maquette.queries.marginals import Binned, Marginals, count_binned
+from maquette.queries.marginals import Marginals
 from maquette.queries.merging import merge
 from maquette.queries.predicates import Predicates
+from maquette.questions.binned import Binned, count_binned
 
 HALFSPACES = importlib.import_module("maquette.queries.halfspaces")  # the package names the function
 BITS = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=2) for name in "abc"))

@@ -1,6 +1,7 @@
 """The largest error over a class against every condition of the class, and its sensitivity over all neighbours."""
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -15,18 +16,22 @@ from maquette.questions import class_errors
 from maquette.questions.class_errors import (
     WHOLE,
     ClassQuestion,
+    ClassSets,
+    Kind,
     ReleasedTables,
+    TableSets,
     gaps,
     largest_error,
     largest_gap,
     weigh,
 )
-from maquette.questions.classes import CLASSES, ClassTable, Family, Kind
+from maquette.questions.classes import CLASSES, ClassTable, Family, class_sets
 from support.class_cases import FAMILY, MIXED, TINY, conditions, largest
 from support.privacy_doubles import histograms, neighbours
 
 pytestmark = pytest.mark.law
 
+RELATIVE = class_sets(TINY, ["relative"], [TINY.names])
 SMALL = {"anything on two attributes": TINY}
 """Domains small enough for all sets; the others are tried on the one with other values and nulls."""
 
@@ -43,7 +48,7 @@ def statistic(name, domain, counts, shares, denominator):
         gap = gaps(
             margin_of(counts, domain, table.margin), margin_of(shares, domain, table.margin), denominator
         )
-        found.append(largest_error(table, gap, denominator))
+        found.append(largest_error(table.sets(), gap, denominator))
     return max(found)
 
 
@@ -105,7 +110,7 @@ def test_weights_of_at_most_one_keep_the_sensitivity(relation):
 
 def _one(table, counts, shares, denominator):
     gap = gaps(margin_of(counts, TINY, table.margin), margin_of(shares, TINY, table.margin), denominator)
-    return largest_error(table, gap, denominator)
+    return largest_error(table.sets(), gap, denominator)
 
 
 @given(error=st.integers(0, 2**33), weight=st.integers(1, WHOLE))
@@ -131,9 +136,9 @@ def test_other_weights_are_refused(weights):
         for length in (1, 2)
         for margin in itertools.combinations(TINY.names, length)
     }
-    assert ClassQuestion.of(TINY, ["relative"], ReleasedTables((TINY.names,), tables, 100)).names
+    assert ClassQuestion.of(TINY, RELATIVE, ReleasedTables(tables, 100)).names
     with pytest.raises(ParameterError, match="weight"):
-        ClassQuestion.of(TINY, ["relative"], ReleasedTables((TINY.names,), tables, 100, weights))
+        ClassQuestion.of(TINY, RELATIVE, ReleasedTables(tables, 100, weights))
 
 
 def test_the_ledger_knows_a_question_by_its_weights_and_one_without_as_before():
@@ -144,8 +149,8 @@ def test_the_ledger_knows_a_question_by_its_weights_and_one_without_as_before():
     }
 
     def request(weights):
-        given = ReleasedTables((TINY.names,), tables, 100, {"relative": weights} if weights else {})
-        return ClassQuestion.of(TINY, ["relative"], given).request()
+        given = ReleasedTables(tables, 100, {"relative": weights} if weights else {})
+        return ClassQuestion.of(TINY, RELATIVE, given).request()
 
     plain = request({})
     assert set(plain) == {"ask", "classes", "rules", "tables", "denominator"}
@@ -170,7 +175,7 @@ def test_kernels_agree_with_sums_over_every_set(data):
     listed = gap
     for axis, family in enumerate(families):
         listed = np.moveaxis(np.tensordot(_sets(family), listed, axes=(1, axis)), 0, axis)
-    assert largest_gap(table, gap) == np.abs(listed).max()
+    assert largest_gap(table.sets(), gap) == np.abs(listed).max()
 
 
 def _sets(family):
@@ -192,18 +197,20 @@ def test_the_largest_numbers_stay_within_64_bits():
     assert gap[0, 0] == n * denominator == -gap[2, 2]
     side = Family(Kind.SIDE, 3, 0)
     for table in (ClassTable(("a", "b")), ClassTable(("a", "b"), (side, side))):
-        assert largest_error(table, gap, denominator) == n
+        assert largest_error(table.sets(), gap, denominator) == n
 
 
 def test_shares_above_one_would_break_the_sensitivity():
     """Why they are refused: one record more moves the statistic by 2."""
     shares = np.array([3, 0])
     few, more = gaps(np.array([0, 1]), shares, 1), gaps(np.array([0, 2]), shares, 1)
-    apart = largest_error(ClassTable(("a",)), more, 1) - largest_error(ClassTable(("a",)), few, 1)
+    apart = largest_error(ClassTable(("a",)).sets(), more, 1) - largest_error(
+        ClassTable(("a",)).sets(), few, 1
+    )
     assert apart > 1
-    released = ReleasedTables((("b",),), {("b",): shares}, 1)
+    released = ReleasedTables({("b",): shares}, 1)
     with pytest.raises(ParameterError, match="at most 1 together"):
-        ClassQuestion.of(TINY, ["one attribute"], released)
+        ClassQuestion.of(TINY, class_sets(TINY, ["one attribute"], [("b",)]), released)
 
 
 WRONG = {
@@ -232,7 +239,59 @@ def test_a_class_without_the_sum_over_all_values_would_be_caught():
     families = CLASSES["two attributes"].tables(MIXED, [("a", "b")])[0].families
     rng = np.random.default_rng(2)
     gap = rng.integers(0, 9, [f.size for f in families])  # one sign: the sum over everything is the largest
-    assert largest_gap(ClassTable(("a", "b"), families), gap) == gap.sum()
+    assert largest_gap(ClassTable(("a", "b"), families).sets(), gap) == gap.sum()
+
+
+OUTSIDE = {
+    "a step beyond the cells": {"walks": (np.array([0, 2]),)},
+    "a step before the cells": {"walks": (np.array([0, -3]),)},
+    "steps of 32 bits": {"walks": (np.array([0, 1], dtype=np.int32),)},
+    "steps in a table": {"walks": (np.array([[0, 1]]),)},
+    "no walk": {"walks": ()},
+    "two walks for one axis": {"walks": (np.array([0]), np.array([0]))},
+    "an axis too many": {"inner": 2},
+    "a negative axis": {"inner": -1},
+    "more cells than there are": {"cells": 4},
+    "no cells": {"cells": 0, "extras": 3},
+    "more cells behind than there are": {"extras": 1},
+    "cells behind in negative number": {"cells": 3, "extras": -1},
+    "a family without a name": {"kind": 3},
+    "attributes out of order": {"margin": ("b", "a")},
+    "an attribute twice": {"margin": ("a", "a")},
+    "an attribute of another table": {"margin": ("a", "z")},
+    "a single axis": {"margin": ("a",)},
+}
+
+
+@pytest.mark.parametrize("bug", OUTSIDE)
+def test_sets_that_would_leave_their_table_are_refused(bug):
+    good = TableSets(("a", "b"), 0, Kind.RANGE, 3, 0, (np.array([0, 1]),))
+    tables = {("a", "b"): np.ones(6, dtype=np.int64)}
+    ask = [ClassSets("mine", 1, (good,))]
+    assert ClassQuestion.of(TINY, ask, ReleasedTables(tables, 6)).names == ("mine",)
+    with pytest.raises(ParameterError):
+        ClassQuestion.of(
+            TINY, [ClassSets("mine", 1, (replace(good, **OUTSIDE[bug]),))], ReleasedTables(tables, 6)
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_whatever_the_walks_are_a_record_moves_the_error_by_at_most_one(data):
+    """Any steps inside the table, any family along the other axis: over all tables of up to two records."""
+    kind = data.draw(st.sampled_from(list(Kind)))
+    cells = 3 if kind is Kind.ANY else data.draw(st.integers(1, 3))
+    walk = np.array(data.draw(st.lists(st.integers(-2, 1), min_size=1, max_size=9)))
+    sets = TableSets(("a", "b"), 0, kind, cells, 3 - cells, (walk,))
+    sets.check(TINY)
+    denominator = data.draw(st.sampled_from([1, 2, 5]))
+    shares = random_shares(np.random.default_rng(data.draw(st.integers(0, 99))), (3, 2), denominator)
+    found = {
+        counts: largest_error(sets, gaps(np.array(counts).reshape(3, 2), shares, denominator), denominator)
+        for counts in histograms(6, most=2)
+    }
+    for relation in Relation:
+        assert all(abs(found[one] - found[other]) <= 1 for one, other in neighbours(list(found), relation))
 
 
 def test_every_condition_of_a_class_is_one_of_its_sets():

@@ -10,7 +10,8 @@ from maquette.domain import Attribute, Domain
 from maquette.domain import Kind as AttributeKind
 from maquette.queries.condition import runs_of
 from maquette.questions import classes
-from maquette.questions.classes import CLASSES, ClassTable, Family, Kind
+from maquette.questions.class_errors import Kind
+from maquette.questions.classes import CLASSES, ClassTable, Family
 from support.class_cases import FAMILY, MIXED, cell_sets
 
 SIZES = [(cells, extras) for cells in range(1, 6) for extras in range(3)]

@@ -13,6 +13,7 @@ from maquette.gate import prices
 from maquette.queries import prefixes, weights
 from maquette.questions.noise import NoiseRequest, Norm, independent
 from maquette.questions.norms import LARGEST, MAX_DIMENSION, Body, levels_for
+from maquette.theory import quantiles
 
 LINE = Domain((Attribute("a", Kind.ORDINAL, codes=5),))
 
@@ -111,8 +112,9 @@ def test_noise_in_a_norm_is_refused_where_it_means_nothing():
         levels_for(body, Fraction(1), Fraction(1, 10**5))
     asked = _random(2)[0].to_forms()
     with pytest.raises(ParameterError, match="its body"):
-        NoiseRequest("norm", Fraction(1)).law(
-            NoiseRequest("norm", Fraction(1), body).sensitivity_of(asked, LINE, Relation.ADD_REMOVE)
+        quantiles.law_of(
+            NoiseRequest("norm", Fraction(1)),
+            NoiseRequest("norm", Fraction(1), body).sensitivity_of(asked, LINE, Relation.ADD_REMOVE),
         )
     with pytest.raises(MechanismError, match="each number alone"):
         independent(Norm(Fraction(1), body, 1, Fraction(1, 2)))

@@ -15,20 +15,13 @@ from maquette.errors import LedgerError, MechanismError, ParameterError, Workloa
 from maquette.questions import atoms, bounds, draws, sparse
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
+from maquette.questions.classes import class_sets
 from maquette.questions.measurement import Step, outcome_of
-from maquette.questions.noise import (
-    ONE,
-    Cube,
-    Gaussian,
-    Laplace,
-    NoiseRequest,
-    independent,
-    law_at,
-    law_near,
-    law_of_variance,
-)
-from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting, weighting
+from maquette.questions.noise import ONE, Cube, Gaussian, Laplace, NoiseRequest, independent, law_of_variance
+from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting, check_weight, weighting
 from maquette.samplers import check
+from maquette.theory import quantiles
+from maquette.theory.quantiles import law_at, law_near
 
 BITS = mq.Domain([Attribute(name, Kind.BOOLEAN, codes=2) for name in "abc"])
 WIDE = mq.Domain([Attribute("x", Kind.ORDINAL, codes=2**66), Attribute("a", Kind.BOOLEAN, codes=2)])
@@ -98,10 +91,9 @@ def test_noise_that_leaves_no_room_for_a_projection():
 
 
 def test_released_tables_of_another_shape():
+    sets = class_sets(BITS, ["one attribute"], [("a",)])
     with pytest.raises(ParameterError, match="flat whole numbers"):
-        ClassQuestion.of(
-            BITS, ["one attribute"], ReleasedTables((("a",),), {("a",): np.ones(3, dtype=np.int64)}, 10)
-        )
+        ClassQuestion.of(BITS, sets, ReleasedTables({("a",): np.ones(3, dtype=np.int64)}, 10))
 
 
 def test_an_epoch_without_prices_and_a_step_without_outcome():
@@ -139,14 +131,14 @@ def test_weights_outside_of_their_grid():
     forged = Weighting("a", (0, 1), 4, 1.0)
     object.__setattr__(forged, "numerators", (0, 5))
     with pytest.raises(ParameterError, match="from 0 to 1"):
-        check.check_weight(BITS, forged, [])
+        check_weight(BITS, forged, [])
     question = _draw(draws.Thresholds("b"), weight=Weighting("a", (0, 1), bounds.FACTORS, 1.0))
     with pytest.raises(ParameterError, match="coarser grid"):
         check.check_draw(BITS, question)
 
 
 def test_l_infinity_noise_is_not_drawn_for_each_number_alone():
-    cube = NoiseRequest("cube", Fraction(1)).law(ONE)
+    cube = quantiles.law_of(NoiseRequest("cube", Fraction(1)), ONE)
     assert isinstance(cube, Cube)
     with pytest.raises(MechanismError, match="each number alone"):
         independent(cube)
@@ -154,17 +146,17 @@ def test_l_infinity_noise_is_not_drawn_for_each_number_alone():
 
 def test_sums_of_no_draws_have_no_error():
     law = law_at(Fraction(1), unit=Unit.EPSILON)
-    assert law.sum_quantile([(0, 3.0), (2, 0.0)], beta=0.1) == 0.0
+    assert quantiles.sum_quantile(law, [(0, 3.0), (2, 0.0)], beta=0.1) == 0.0
 
 
 @pytest.mark.parametrize("unit", list(Unit))
 def test_a_request_foresees_the_deviation_and_reach_of_its_law(unit):
     """Up to smoothing, which a law adds."""
     request = NoiseRequest.at(Fraction(1, 500), unit)
-    law = request.law(ONE, unit=unit)
+    law = quantiles.law_of(request, ONE, unit=unit)
     assert not isinstance(law, Cube)
     assert request.deviation == pytest.approx(law.deviation, rel=0.03)
-    assert request.reach(0.05) == pytest.approx(law.reach(0.05), rel=0.03)
+    assert quantiles.reach(request, 0.05) == pytest.approx(quantiles.reach(law, 0.05), rel=0.03)
     assert law_near(0.002, unit=unit).deviation == pytest.approx(law.deviation, rel=1e-6)
     twice = law.sharper(2)
     assert twice.price == 2 * law.price
@@ -194,9 +186,8 @@ def test_a_choice_by_another_goal_is_refused():
 
 def test_a_class_without_a_table_is_refused():
     domain = mq.Domain((Attribute("a", Kind.ORDINAL, codes=1000),))
-    released = ReleasedTables((("a",),), {("a",): np.ones(1000, dtype=np.int64)}, 1000)
     with pytest.raises(ParameterError, match="has no table here"):
-        ClassQuestion.of(domain, ["one small attribute"], released)
+        class_sets(domain, ["one small attribute"], [("a",)])
 
 
 @pytest.mark.parametrize(

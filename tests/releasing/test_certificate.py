@@ -24,6 +24,7 @@ from maquette.questions.measurement import Size
 from maquette.questions.noise import Gaussian, Laplace
 from maquette.releasing.certify import certify
 from maquette.results.statements import Certificate
+from maquette.theory import quantiles
 
 pytestmark = pytest.mark.accuracy
 
@@ -103,7 +104,7 @@ def test_the_true_largest_error_exceeds_the_certificate_in_at_most_a_beta_fracti
 def test_the_check_would_notice_a_certificate_without_its_margin(table, truth, answers, budget):
     largest = errors(truth, answers).max()
     noise = Laplace(Fraction(1, 2), Fraction(2)) if budget.pure else _gaussian(budget)
-    margin = noise.lower_quantile(beta=BETA)
+    margin = quantiles.lower_quantile(noise, beta=BETA)
     made = runs(table, answers, relation=Relation.REPLACE_ONE, budget=budget)
     assert not plausible(sum(largest > c.counts - margin for c, _ in made))
 
@@ -114,7 +115,7 @@ def test_the_certificate_is_loose_by_no_more_than_its_noise(table, truth, answer
     largest = errors(truth, answers).max()
     noise = Laplace(Fraction(1, 2), Fraction(2)) if budget.pure else _gaussian(budget)
     share = BETA if relation is Relation.REPLACE_ONE else BETA / 2
-    margin = noise.lower_quantile(beta=share)
+    margin = quantiles.lower_quantile(noise, beta=share)
     excess = np.array([c.counts - largest for c, _ in runs(table, answers, relation=relation, budget=budget)])
     rounded = 1 + 1e-6  # the score is rounded up to whole records
     assert plausible((excess > margin + rounded).sum(), 0.5)

@@ -23,6 +23,7 @@ from maquette.questions.measurement import NoisyCounts, Receipt, Size
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 from maquette.releasing.certify import beta_for_noise, certify, certify_classes
 from maquette.results.distribution import distribution_of, records
+from maquette.theory import quantiles
 
 pytestmark = pytest.mark.accuracy
 
@@ -79,7 +80,7 @@ def chance_of_failure(noise: IndependentLaw, error: float, beta: float, *, shift
 def test_a_certificate_fails_with_probability_at_most_beta(noise, beta, error):
     assert chance_of_failure(noise, error, beta) <= beta
     assert chance_of_failure(noise, error, beta) == pytest.approx(
-        certificates.tail(noise, noise.lower_quantile(beta=beta))
+        certificates.tail(noise, quantiles.lower_quantile(noise, beta=beta))
     )
 
 
@@ -89,7 +90,7 @@ def test_a_small_error_fails_no_more_often(noise, error):
     """A measured error below 0 counts as 0, so that errors below the margin never lie above what is stated."""
     chance = chance_of_failure(noise, error, 0.2)
     assert chance <= 0.2
-    assert chance == 0 or error > noise.lower_quantile(beta=0.2)
+    assert chance == 0 or error > quantiles.lower_quantile(noise, beta=0.2)
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.2])
@@ -97,7 +98,7 @@ def test_a_number_that_decided_what_is_bought_does_not_decide_how_often_it_fails
     """Given any number of records within the event that is set aside for it; together with it only on average."""
     noise, error = Gaussian(Fraction(0), Fraction(25)), 0.3 * N
     of_size = Gaussian(Fraction(0), Fraction(100))
-    reach = math.floor(of_size.quantile(sizing.SIZE_BETA * beta))
+    reach = math.floor(quantiles.quantile(of_size, sizing.SIZE_BETA * beta))
 
     def chance(moved: int, *, decided_by_size: bool) -> float:
         made = [
@@ -124,7 +125,7 @@ def test_a_number_that_decided_what_is_bought_does_not_decide_how_often_it_fails
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
 def test_a_margin_smaller_by_one_record_would_fail_too_often(noise):
-    margin = noise.lower_quantile(beta=0.05)
+    margin = quantiles.lower_quantile(noise, beta=0.05)
     assert margin == 0 or chance_of_failure(noise, 100, 0.05, shift=1.0) > 0.05
 
 
@@ -139,7 +140,7 @@ def test_a_lucky_draw_states_no_less_than_the_noise_implies(noise):
         price=Fraction(1),
         beta=0.05,
     )
-    assert lucky.counts == noise.lower_quantile(beta=0.05)
+    assert lucky.counts == quantiles.lower_quantile(noise, beta=0.05)
     assert lucky.alpha == pytest.approx(lucky.counts / N, abs=1e-15)
 
 
@@ -218,7 +219,7 @@ def test_classes_together_fail_with_probability_at_most_their_share(noise, size)
     assert failed.max() <= share
     if isinstance(noise, Gaussian) and not size.public:
         return  # judged together with the number of records, term by term below
-    margin = noise.lower_quantile(beta=share)
+    margin = quantiles.lower_quantile(noise, beta=share)
     shifted = chances_of_failure(noise, (303, 307), size, beta, certificates=certificates, shift=1.0)
     assert margin == 0 or shifted.min() > share  # a bound smaller by one record would fail too often
 

@@ -13,12 +13,13 @@ import maquette as mq
 from maquette.accounting.budget import UNITS
 from maquette.questions.class_errors import gaps, largest_gap
 from maquette.questions.classes import CLASSES
-from maquette.questions.noise import law_at
 from maquette.releasing import certify
 from maquette.releasing.certify import share_of_beta
 from maquette.releasing.planning import choose, decide
 from maquette.releasing.request import Request, read_certificate
 from maquette.results.distribution import records
+from maquette.theory import quantiles
+from maquette.theory.quantiles import law_at
 from support.class_cases import FAMILY, ORDER, cell_sets
 
 DOMAIN = mq.Domain.from_dict(
@@ -269,7 +270,7 @@ def worst_excess(release, counts):
             exact = counts.sum(axis=axes)
             shares = distribution.table(table.margin).astype(np.int64).reshape(exact.shape)
             error = (
-                largest_gap(table, gaps(exact, shares, distribution.denominator))
+                largest_gap(table.sets(), gaps(exact, shares, distribution.denominator))
                 / distribution.denominator
                 / n
             )
@@ -311,7 +312,7 @@ def test_every_condition_of_a_class_is_within_the_stated_error(name):
     least = records(release.size, release.model, beta=share_of_beta(beta, 2)).least
     payment = next(one for one in release.spending if one.asked == "class errors")
     law = law_at(Fraction(payment.amount), unit=release.budget.unit)
-    margin = law.lower_quantile(beta=share_of_beta(beta, 2) * 0.95)
+    margin = quantiles.lower_quantile(law, beta=share_of_beta(beta, 2) * 0.95)
     assert certificate.alpha <= (worst * n + 1 + 2 * margin) / least
     assert certificate.counts <= worst * n + 1 + 2 * margin
 

@@ -11,9 +11,9 @@ import pytest
 
 import maquette as mq
 from maquette.accounting.ledger import Ledger
+from maquette.discovery.curator import DiscoveryCurator
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import LedgerError, MechanismError, ParameterError
-from maquette.gate.curator import DiscoveryCurator
 from maquette.questions.findings import NUMBERS, YEARS
 from maquette.questions.noise import Gaussian, Laplace
 from maquette.releasing.discovery import kind_of

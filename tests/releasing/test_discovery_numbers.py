@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.discovery.curator import DiscoveryCurator
 from maquette.domain.file import check
-from maquette.gate.curator import DiscoveryCurator
 from maquette.releasing import discovery
 from support.privacy_doubles import RecordingNoise, ReplayingNoise
 

@@ -10,11 +10,12 @@ import pytest
 import maquette as mq
 from maquette.questions.class_errors import WHOLE, gaps, largest_gap
 from maquette.questions.classes import CLASSES
-from maquette.questions.noise import law_at
 from maquette.releasing.certify import share_of_beta
 from maquette.results.covering import Coverage
 from maquette.results.distribution import LEAST, weights_of
 from maquette.results.statements import ClassCertificate
+from maquette.theory import quantiles
+from maquette.theory.quantiles import law_at
 
 SIZES = {"name": 60, "age": 30, "sex": 2, "member": 2}
 DOMAIN = mq.Domain.from_dict(
@@ -69,7 +70,7 @@ def true_errors(release, n):
         exact = np.zeros([SIZES[name] for name in table.margin], dtype=np.int64)
         np.add.at(exact, tuple(coded[name] for name in table.margin), 1)
         shares = distribution.table(table.margin).astype(np.int64).reshape(exact.shape)
-        gap = largest_gap(table, gaps(exact, shares, distribution.denominator))
+        gap = largest_gap(table.sets(), gaps(exact, shares, distribution.denominator))
         yield gap / distribution.denominator / n
 
 
@@ -111,7 +112,7 @@ def test_no_table_exceeds_its_bound(relation):
     assert all(error <= bound for error, bound in zip(true, certificate.bounds, strict=True))
     payment = next(one for one in release.spending if one.asked == "class errors")
     law = law_at(Fraction(payment.amount), unit=release.budget.unit)
-    margin = 2 * law.lower_quantile(beta=share_of_beta(1e-9, 2) * 0.95)
+    margin = 2 * quantiles.lower_quantile(law, beta=share_of_beta(1e-9, 2) * 0.95)
     worst = max(error / bound for error, bound in zip(true, certificate.bounds, strict=True))
     least = min(certificate.bounds) * n
     assert worst >= 1 - 1.1 * (margin + 2) / least  # some table is as near as the noise of the number allows

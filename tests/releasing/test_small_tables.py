@@ -10,9 +10,9 @@ import pytest
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.measurement import Size
-from maquette.questions.noise import law_at
 from maquette.releasing import planning
 from maquette.releasing.request import Request
+from maquette.theory.quantiles import law_at
 
 DOMAIN = Domain(tuple(Attribute(name, Kind.CATEGORICAL, codes=4) for name in "abcd"))
 

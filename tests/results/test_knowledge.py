@@ -22,6 +22,7 @@ from maquette.results import Certificate, Guarantee, Spending, knowledge
 from maquette.results.covering import as_set
 from maquette.results.knowledge import estimate
 from maquette.results.statements import Estimate
+from maquette.theory import quantiles
 from results.test_figures import RECORDS, coded, release_of, share
 from support.made_release import toy_columns, toy_domain, toy_release
 from support.two_ways import pairs, random_release, random_sets
@@ -175,7 +176,7 @@ def test_the_smaller_of_two_shared_statements_fails_no_more_often_than_it_says()
         size = Size(n, None, None)
         law = Laplace(Fraction(1, 10), Fraction(10))
         measured = np.abs(noise).max() + rng.geometric(1 - np.exp(-0.1)) - rng.geometric(1 - np.exp(-0.1))
-        alpha = max(0.0, measured + law.lower_quantile(beta=beta)) / n
+        alpha = max(0.0, measured + quantiles.lower_quantile(law, beta=beta)) / n
         release = toy_release(
             workload,
             rows=False,

@@ -11,7 +11,7 @@ import scipy
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.questions.measurement import Size
 from maquette.results import figures
 from maquette.results.figures import MEANS

@@ -8,14 +8,15 @@ import pytest
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import sizing
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.questions.measurement import Receipt, Size
-from maquette.questions.noise import Gaussian, law_at
+from maquette.questions.noise import Gaussian
 from maquette.releasing.certify import beta_for_noise
 from maquette.results.distribution import records
 from maquette.results.figures import Grouping
 from maquette.sculpt.model import MeasuredTable, SculptModel
 from maquette.theory import ratios
+from maquette.theory.quantiles import law_at
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=2)))
 COUNTS = {"a": np.array([200, 700, 600]), "b": np.array([1000, 500])}

@@ -16,6 +16,7 @@ from maquette.errors import MechanismError
 from maquette.queries import marginals, where
 from maquette.queries.marginals import Marginals
 from maquette.questions import draws as public
+from maquette.questions import weighting as weights
 from maquette.questions.weighting import Weighting
 from maquette.samplers import brackets, check, noise, trellis
 from maquette.samplers import noise as noises
@@ -215,9 +216,9 @@ def test_weighted_records_answer_any_class():
 
 
 def test_weighted_tables_that_are_too_wide_are_refused_by_the_check(monkeypatch):
-    monkeypatch.setattr(check, "MAX_WEIGHTED_CELLS", 3)
+    monkeypatch.setattr(weights, "MAX_WEIGHTED_CELLS", 3)
     with pytest.raises(MechanismError, match="more than 3 cells"):
-        check.check_weight(DOMAIN, Weighting("b", (1, 2), 2, 1.0), [("a",)])
+        weights.check_weight(DOMAIN, Weighting("b", (1, 2), 2, 1.0), [("a",)])
 
 
 @pytest.mark.parametrize(("atoms", "m"), [(3, 2), (2, 5), (5, 3), (1, 4)])

@@ -14,7 +14,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ReleaseError
 from maquette.models.answers import generator
 from maquette.queries import where
-from maquette.queries.marginals import Binned, count_binned
+from maquette.questions.binned import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price

@@ -12,7 +12,7 @@ from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.models.answers import generator
-from maquette.queries.marginals import count_binned
+from maquette.questions.binned import count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import finish
 from maquette.sculpt.bins import Hierarchy, Shape

@@ -9,7 +9,7 @@ import pytest
 from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.answers import generator
-from maquette.queries.marginals import count_binned
+from maquette.questions.binned import count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.questions.noise import Gaussian
 from maquette.sculpt import stages

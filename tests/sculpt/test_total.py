@@ -7,7 +7,7 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.queries import where
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.questions.noise import Gaussian, Laplace
 from maquette.sculpt.measurements import total_of

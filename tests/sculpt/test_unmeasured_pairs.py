@@ -8,7 +8,7 @@ import pytest
 from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.answers import generator
-from maquette.queries.marginals import count_binned
+from maquette.questions.binned import count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price

@@ -16,8 +16,8 @@ from maquette.mechanisms.strategies import JOINT_SHARE, plan_joint
 from maquette.models import survey as models
 from maquette.models.survey import Joint, Survey, description_length
 from maquette.queries import weights, where
-from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.queries.predicates import boxes
+from maquette.questions.binned import Binned, table_sensitivity
 from maquette.questions.measurement import NoisyTable
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 

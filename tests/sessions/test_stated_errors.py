@@ -23,8 +23,9 @@ from maquette.mechanisms import online
 from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.mechanisms.session_plan import few_answers_settings, size_share
 from maquette.questions.measurement import Size
-from maquette.questions.noise import Gaussian, Laplace, NoiseRequest, law_at
+from maquette.questions.noise import Gaussian, Laplace, NoiseRequest
 from maquette.theory.adaptive import SharedGap
+from maquette.theory.quantiles import law_at
 from support import proved_bounds as proved
 from support.priced import priced
 

@@ -16,15 +16,17 @@ from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, sum_margin
-from maquette.queries.marginals import Binned
 from maquette.queries.residuals import projected_axes, shift_squared
 from maquette.questions.answers import without_overlap
-from maquette.questions.class_errors import ReleasedTables
+from maquette.questions.binned import Binned
+from maquette.questions.class_errors import ClassSets, ReleasedTables
 from maquette.questions.combinations import ReleasedRows
-from maquette.questions.draws import Draw, DrawnDatabase
+from maquette.questions.drawing import DrawnDatabase
+from maquette.questions.draws import Draw
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
 from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, Norm
 from maquette.questions.weighting import Weighting
+from maquette.theory import quantiles
 from support.seeded import SeededNoise
 
 
@@ -75,7 +77,7 @@ class FakeCurator:
             case "cube":
                 law = Cube(price, Fraction(math.exp(-price)))
             case "norm":
-                law = noise.law(noise.sensitivity(queries, self.relation))
+                law = quantiles.law_of(noise, noise.sensitivity(queries, self.relation))
         cost = price if self.unit.is_pure or noise.kind == "gaussian" else price**2 / 2
         self._pay("measure", cost)
         exact = np.asarray(queries.on_histogram(self.histogram), dtype=np.int64)
@@ -177,7 +179,7 @@ class FakeCurator:
         return NoisyCounts(largest + self._draw(law, len(largest)), law, self._receipt())
 
     def class_errors(
-        self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
+        self, classes: Sequence[ClassSets], released: ReleasedTables, *, price: Fraction
     ) -> NoisyCounts:
         raise NotImplementedError("errors over classes are tested through the real gate")
 

@@ -12,9 +12,10 @@ import numpy as np
 from maquette import queries as q
 from maquette.models.answers import Answers
 from maquette.queries.base import Group
-from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
+from maquette.questions.binned import Binned
 from maquette.questions.classes import CLASSES as QUESTION_CLASSES
+from maquette.questions.drawing import DrawnDatabase
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.norms import Body
@@ -306,7 +307,7 @@ def drawn(rng: Rng) -> Any:
             )
         case _:
             pass
-    return public.DrawnDatabase(asked, values, Fraction(1), Fraction(1, 2), Receipt(1, "0" * 64))
+    return DrawnDatabase(asked, values, Fraction(1), Fraction(1, 2), Receipt(1, "0" * 64))
 
 
 def about(rng: Rng) -> Any:

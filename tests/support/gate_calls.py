@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from maquette.core.any_order import Family, Statistic
+from maquette.errors import ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.questions.answers import ChoiceQuestion
-from maquette.questions.class_errors import ReleasedTables
+from maquette.questions.class_errors import ClassSets, Kind, ReleasedTables
+from maquette.questions.classes import class_sets
 from maquette.questions.combinations import ReleasedRows
 from maquette.questions.sparse import Guess
 from support.gate_arguments import (
@@ -38,6 +41,7 @@ from support.gate_arguments import (
     weighting,
     whole,
 )
+from support.gate_world import DOMAIN
 
 
 def _note(rng: Rng) -> Any:
@@ -120,20 +124,24 @@ def _largest_error(rng: Rng) -> Arguments:
 
 def _class_errors(rng: Rng) -> Arguments:
     """Classes over tables of the right length or not, of shares that add up to one or not."""
-    sets = pick(
-        rng,
-        [
-            (("a", "b", "c"),),
-            (("a", "d"), ("b",)),
-            (("b", "c", "d"),),
-            odd(rng),
-            (("nobody",),),
-            (("d", "a"),),
-        ],
-    )
+    sets = pick(rng, [(("a", "b", "c"),), (("a", "d"), ("b",)), (("b", "c", "d"),)])
     names = [str(CLASS_NAMES[int(i)]) for i in rng.permutation(len(CLASS_NAMES))[: int(rng.integers(1, 4))]]
-    if rng.integers(8) == 0:
-        names = pick(rng, [odd(rng), [odd(rng)], ["one attribute"] * 2, ["nothing"], []])
+    try:
+        classes: Any = list(class_sets(DOMAIN, names, sets))
+    except ParameterError:  # a class that has no table here
+        classes = list(class_sets(DOMAIN, ["one attribute"], sets))
+    if rng.integers(6) == 0:
+        classes = pick(
+            rng,
+            [
+                odd(rng),
+                [odd(rng)],
+                classes * 2,
+                [],
+                ["one attribute"],
+                [_odd_class(rng, one) for one in classes],
+            ],
+        )
     denominator = pick(rng, [1, 7, 1000, 2**30, 1000, pick(rng, [odd(rng), whole(rng)])])
     size = {"a": 4, "b": 2, "c": 2, "d": 4}
     total = denominator if type(denominator) is int and 0 < denominator <= 2**30 else 5
@@ -153,14 +161,38 @@ def _class_errors(rng: Rng) -> Arguments:
         usual = [1, 2**15, 2**16]
         weights = {
             name: {margin: pick(rng, [*usual, *usual, *usual, whole(rng), odd(rng)]) for margin in tables}
-            for name in (names if isinstance(names, list) else [])
-            if isinstance(name, str) and isinstance(tables, dict)
+            for name in names
+            if isinstance(tables, dict)
         }
         weights = (
             weights if rng.integers(10) else pick(rng, [odd(rng), {"nothing": {}}, {"relative": odd(rng)}])
         )
-    released = ReleasedTables(sets, tables, denominator, weights) if rng.integers(12) else odd(rng)
-    return {"classes": names, "released": released, "price": price(rng)}
+    released = ReleasedTables(tables, denominator, weights) if rng.integers(12) else odd(rng)
+    return {"classes": classes, "released": released, "price": price(rng)}
+
+
+def _odd_class(rng: Rng, known: ClassSets) -> ClassSets:
+    """A class some of whose numbers are others: walks that leave the table, axes and cells that it does not have."""
+    table = pick(rng, known.tables)
+    changes: Any = pick(
+        rng,
+        [
+            {"margin": pick(rng, [("d", "a"), ("nobody",), (), odd(rng)])},
+            {"inner": pick(rng, [odd(rng), whole(rng), 0, 1])},
+            {"kind": pick(rng, [*Kind, odd(rng), 7])},
+            {"cells": pick(rng, [odd(rng), whole(rng)])},
+            {"extras": pick(rng, [odd(rng), whole(rng)])},
+            {
+                "walks": pick(
+                    rng, [odd(rng), (), *((array(rng, 3),) * n for n in (1, 2, 3)), (np.array([99]),)]
+                )
+            },
+        ],
+    )
+    one = replace(table, **changes)
+    return pick(
+        rng, [replace(known, tables=(one,)), replace(known, name=odd(rng)), replace(known, rules=odd(rng))]
+    )
 
 
 def _combination_errors(rng: Rng) -> Arguments:

@@ -17,11 +17,11 @@ import numpy as np
 from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError
-from maquette.gate import curator as gate
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
 from maquette.questions import draws as public
-from maquette.samplers.draw import error_of
+from maquette.samplers import draw as sampler
+from maquette.samplers.draw import EXACT_DRAWS, error_of
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
 from support.gate_book import BookDouble
@@ -149,7 +149,7 @@ def databases(asked: public.Draw, domain: Domain, rng: np.random.Generator) -> l
 @contextmanager
 def draws_on_tape() -> Iterator[None]:
     """Let the draws of databases go through the tape of the curator that asks for them."""
-    real = gate.run
+    real = sampler.run
 
     def run(asked: public.Draw, engine: Any, **options: Any) -> Any:
         noise = getattr(engine, "tape", None)
@@ -157,11 +157,11 @@ def draws_on_tape() -> Iterator[None]:
             return real(asked, engine, **options)
         return noise.database(asked, engine, base=options["decay"])
 
-    gate.run = run
+    sampler.run = run
     try:
         yield
     finally:
-        gate.run = real
+        sampler.run = real
 
 
 class TapedEngine(WatchedEngine):
@@ -175,7 +175,7 @@ class TapedCurator(OnlineCurator):
 
     def __init__(self, *args: Any, noise: Any, **options: Any) -> None:
         self._given = noise
-        super().__init__(*args, **options)
+        super().__init__(*args, **({"draws": EXACT_DRAWS} | options))
 
     def _source(self) -> Any:
         return self._given

@@ -17,17 +17,17 @@ from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
-from maquette.queries.marginals import Binned
 from maquette.questions import class_errors
 from maquette.questions.answers import ChoiceQuestion
+from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ReleasedTables
-from maquette.questions.classes import CLASSES
+from maquette.questions.classes import CLASSES, class_sets
 from maquette.questions.combinations import ReleasedRows, axes_of
+from maquette.questions.drawing import DrawnDatabase
 from maquette.questions.draws import (
     Base,
     Blocks,
     Draw,
-    DrawnDatabase,
     Forest,
     Intervals,
     Listed,
@@ -248,8 +248,10 @@ def _class_errors(*classes: str, weighted: bool = False) -> Callable[[Any], Any]
             }
             for name in (classes if weighted else ())
         }
-        released = ReleasedTables((domain.names,), tables, int(whole.sum()), weights)
-        return curator.class_errors(classes, released, price=_price(curator))
+        released = ReleasedTables(tables, int(whole.sum()), weights)
+        return curator.class_errors(
+            class_sets(domain, classes, [domain.names]), released, price=_price(curator)
+        )
 
     return run
 

@@ -20,6 +20,7 @@ from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
 from maquette.queries import marginals
 from maquette.questions.noise import NoiseRequest
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
 from support.privacy_cases import MECHANISM_CASES, QUESTION_CASES, mixed
@@ -158,7 +159,7 @@ def refusals_say_nothing() -> None:
 def same_key_same_answer() -> None:
     """Asking again under the same key returns the stored bytes."""
     curator, book = _curator(LooseEngine)
-    again = Curator(_table(LooseEngine, 4), book, key="release", budget=PURE)
+    again = Curator(_table(LooseEngine, 4), book, key="release", budget=PURE, draws=EXACT_DRAWS)
     first, second = (
         c.measure(mixed(TINY), noise=NoiseRequest("laplace", Fraction(1, 4))).values for c in (curator, again)
     )
@@ -172,4 +173,4 @@ def _table(engine: type, rows: int) -> Table:
 def _curator(engine: type, rows: int = 4) -> tuple[Curator, Ledger]:
     book = ledger_for(TINY, budget=PURE, relation=Relation.ADD_REMOVE)
     set_aside(book, "release", PURE)
-    return Curator(_table(engine, rows), book, key="release", budget=PURE), book
+    return Curator(_table(engine, rows), book, key="release", budget=PURE, draws=EXACT_DRAWS), book

@@ -18,6 +18,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Persons, Relation
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.vault.engine import MemoryEngine
 from support.seeded import SeededNoise
 
@@ -120,7 +121,7 @@ class TapeCurator(Curator):
 
     def __init__(self, table: Table, ledger: Ledger, *, noise: Any, **options: Any) -> None:
         self._given = noise
-        super().__init__(table, ledger, **options)
+        super().__init__(table, ledger, **({"draws": EXACT_DRAWS} | options))
 
     def _source(self) -> Any:
         return self._given

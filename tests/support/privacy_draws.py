@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from maquette.gate import curator as gate
 from maquette.queries.base import Queries
 from maquette.questions import draws as public
 from maquette.samplers import draw as production
@@ -33,15 +32,15 @@ def on_tape(noise: Any, queries: Queries | None = None) -> Iterator[None]:
             levels_of(asked, engine, queries),
             base=decay,
             asked=json.dumps(asked.to_dict(), sort_keys=True),
-            really=lambda: production.run(asked, engine, decay=decay, bits=bits, report=report),
+            really=lambda: before(asked, engine, decay=decay, bits=bits, report=report),
         )
 
-    before = gate.run
-    gate.run = run
+    before = production.run
+    production.run = run
     try:
         yield
     finally:
-        gate.run = before
+        production.run = before
 
 
 def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.ndarray:

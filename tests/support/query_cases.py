@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import Sensitivity
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 
 MAX_CELLS = 48
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from maquette.accounting.ledger import Ledger
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.samplers.noise import WIDE, Counts, Noise, Selection, TableNoise
 
 
@@ -53,7 +54,7 @@ class SeededCurator(Curator):
 
     def __init__(self, table: Table, ledger: Ledger, *, seed: int, **options: Any) -> None:
         self._seed = seed
-        super().__init__(table, ledger, **options)
+        super().__init__(table, ledger, **({"draws": EXACT_DRAWS} | options))
 
     def _source(self) -> Noise:
         return SeededNoise(self._seed)

@@ -16,7 +16,7 @@ import maquette as mq
 from maquette.accounting.budget import UNITS, Budget
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.releasing import planning
 from maquette.releasing.request import Request
 from maquette.samplers.noise import SystemNoise

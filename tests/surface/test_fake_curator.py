@@ -15,7 +15,7 @@ from maquette.gate.curator import Curator as RealCurator
 from maquette.mechanisms.base import Curator
 from maquette.models.answers import Answers
 from maquette.queries import marginals
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.questions.weighting import Weighting
 from support.fake_curator import FakeCurator
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
-from maquette.questions.classes import CLASSES
+from maquette.questions.classes import CLASSES, class_sets
 from maquette.vault import engine as vault
 from maquette.vault.engine import MemoryEngine
 from maquette.vault.loading import StreamEngine
@@ -41,7 +41,9 @@ def question() -> tuple[ClassQuestion, np.ndarray]:
         margin: shares.sum(axis=tuple(i for i, name in enumerate(TINY.names) if name not in margin)).ravel()
         for margin in margins
     }
-    return ClassQuestion.of(TINY, NAMES, ReleasedTables((TINY.names,), tables, DENOMINATOR)), shares
+    return ClassQuestion.of(
+        TINY, class_sets(TINY, NAMES, [TINY.names]), ReleasedTables(tables, DENOMINATOR)
+    ), shares
 
 
 def stream(folder: Path, records: pa.Table, form: str) -> StreamEngine:

@@ -17,7 +17,8 @@ from maquette.vault.counting import TableCache
 from maquette.vault.persons import ids_of, missing_words
 from maquette.vault.raw import columns_of, open_raw
 from maquette.vault.readers import open_engine
-from maquette.vault.spellings import _year, spelled
+from maquette.vault.spellings import _year
+from maquette.vault.texts import spelled
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def create(
     from maquette.accounting.budget import Budget
     from maquette.accounting.ledger import Ledger
     from maquette.domain import Domain, Persons, Relation
-    from maquette.domain.domain import neighbours
+    from maquette.domain.neighbours import neighbours
     from maquette.releasing.payment import warn_if_weak
 
     between = Relation.named(relation)
@@ -374,7 +374,7 @@ def _state(is_envelope: bool, is_settled: bool, is_answered: bool) -> str:
 
 
 def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, details: bool) -> None:
-    from maquette.domain.domain import neighbours
+    from maquette.domain.neighbours import neighbours
 
     summary = _summary(book)
     total = summary["total"]

@@ -70,6 +70,14 @@ class Sensitivity:
         return Sensitivity(self.l1 + other.l1, self.l2_squared + other.l2_squared, max(self.linf, other.linf))
 
 
+def check_count(count: int) -> None:
+    """Few enough queries to answer all of them?"""
+    if count > MAX_COUNT:
+        raise WorkloadError(
+            f"{count:,} queries are too many to answer at once (at most {MAX_COUNT:,}); ask a smaller class"
+        )
+
+
 def counting(distance: int) -> Sensitivity:
     """Of queries that count each record with 0 or 1, so many of which move."""
     return Sensitivity(Fraction(distance), Fraction(distance), Fraction(min(distance, 1)))
@@ -505,11 +513,7 @@ class QueryForms:
                     f"expected {type(part).__name__.lower()} in whole numbers and names, got something else "
                     f"({type(error).__name__})"
                 ) from None
-        if self.count(sizes) > MAX_COUNT:
-            raise WorkloadError(
-                f"{self.count(sizes):,} queries are too many to answer at once (at most {MAX_COUNT:,}); ask a smaller "
-                "class"
-            )
+        check_count(self.count(sizes))
         _check_number(self.top, least=1, most=MAX_TOP, what="the common denominator of the weights")
         _require(_is_text(self.name) and len(self.name) == 64, "a name of 64 digits")
 

@@ -2,7 +2,8 @@
 
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Determines, Never
-from maquette.domain.domain import Domain, Persons, Relation, check_relation, rows_of
+from maquette.domain.domain import Domain
+from maquette.domain.neighbours import Persons, Relation, check_relation, rows_of
 
 __all__ = [
     "MISSING",

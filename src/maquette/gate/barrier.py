@@ -25,14 +25,14 @@ import numpy as np
 
 from maquette.accounting.budget import UNITS, Budget, Cost, Unit, charged, spent_with
 from maquette.accounting.events import Event, Receipt, from_body
-from maquette.accounting.ledger import Entry, Ledger, Record, step_key
-from maquette.core.forms import QueryForms
-from maquette.domain import Domain, Relation, rows_of
+from maquette.accounting.ledger.entry import Entry, Record, step_key
+from maquette.accounting.ledger.ledger import Ledger
+from maquette.core.forms import QueryForms, Sensitivity
+from maquette.domain.neighbours import Relation, rows_of
 from maquette.errors import LedgerError
 from maquette.gate import prices
-from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment
 from maquette.gate.prices import Counts, Prices, SelectionPlan
-from maquette.queries.base import Sensitivity
+from maquette.gate.table import PrivateTable, commitment_of, engine_of, raw_commitment
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import one_each
 from maquette.questions.measurement import (
@@ -64,7 +64,7 @@ Note = Body | None
 class Barrier:
     """One table, and one allowance reserved under one key of the ledger."""
 
-    def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:
+    def __init__(self, table: PrivateTable, ledger: Ledger, *, key: str, budget: Budget) -> None:
         """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
         _check_owner(table, ledger)
         self._engine = engine_of(table)
@@ -92,7 +92,8 @@ class Barrier:
     # Read only: what is charged follows from these, and a mechanism holds the curator.
 
     @property
-    def domain(self) -> Domain:
+    def domain(self) -> Any:
+        """The declared universe, with whatever its owner has declared beside it."""
         return self._engine.domain
 
     @property
@@ -237,15 +238,15 @@ class Barrier:
         raise TypeError("a curator holds the private table and cannot be pickled")
 
 
-def _check_owner(table: Table, ledger: Ledger) -> None:
+def _check_owner(table: PrivateTable, ledger: Ledger) -> None:
     """A ledger pays for one table only; the first use binds it, and declares its domain where that came later."""
     if ledger.awaits_domain:
         columns, commitment = ledger.raw_table
         if commitment is not None:
             ledger.bind_raw(columns, raw_commitment(table, columns, ledger.salt))
-        ledger.declare(table.domain.fingerprint)
+        ledger.declare(table.universe.fingerprint)
     ledger.require(
-        relation=ledger.relation, domain_fingerprint=table.domain.fingerprint, persons=table.persons
+        relation=ledger.relation, domain_fingerprint=table.universe.fingerprint, persons=table.persons
     )
     ledger.bind(commitment_of(table, ledger))
 
@@ -253,7 +254,7 @@ def _check_owner(table: Table, ledger: Ledger) -> None:
 class SteppedBarrier(Barrier):
     """One table and one allowance, spent in numbered steps of the ledger."""
 
-    def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:
+    def __init__(self, table: PrivateTable, ledger: Ledger, *, key: str, budget: Budget) -> None:
         super().__init__(table, ledger, key=key, budget=budget)
         self._last_seq = 0
         self._paid = Cost(0)

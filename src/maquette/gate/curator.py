@@ -2,7 +2,6 @@
 
 `Curator` asks on top of `Barrier._ask`. `OnlineCurator` adds questions that come one at a time, in epochs of tests,
 over restarts and from several processes; how it follows its steps in the ledger is in `gate/barrier.py`.
-`DiscoveryCurator` asks about raw columns, before a domain is declared.
 """
 
 from __future__ import annotations
@@ -14,25 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from maquette import _check
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
-from maquette.accounting.ledger import Ledger, step_key
+from maquette.accounting.ledger.entry import step_key
+from maquette.accounting.ledger.ledger import Ledger
 from maquette.core.any_order import Statistic
-from maquette.domain import Relation, rows_of
+from maquette.core.asked import Asked, Group
+from maquette.core.forms import Margin
+from maquette.domain.neighbours import Relation
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate import prices
-from maquette.gate.barrier import Barrier, Exact, Note, SteppedBarrier
-from maquette.gate.handle import Table
+from maquette.gate.barrier import Barrier, Note, SteppedBarrier
 from maquette.gate.prices import Counts
-from maquette.queries.base import Group, Margin, Queries
-from maquette.queries.marginals import Binned
+from maquette.gate.table import PrivateTable
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import (
     Answers,
     ChoiceQuestion,
     answers_request,
-    cell_sensitivity,
     check_answers,
     check_references,
     check_tables,
@@ -45,10 +43,20 @@ from maquette.questions.answers import (
     selection_request,
     tables_request,
 )
-from maquette.questions.class_errors import ClassQuestion, ReleasedTables
+from maquette.questions.binned import Binned
+from maquette.questions.class_errors import ClassQuestion, ClassSets, ReleasedTables
 from maquette.questions.combinations import CombinationQuestion, ReleasedRows
-from maquette.questions.draws import Draw, DrawnDatabase
-from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
+from maquette.questions.drawing import (
+    DrawnDatabase,
+    DrawQuestion,
+    Draws,
+    check_values,
+    in_counts,
+    in_shape,
+    join_words,
+    split_words,
+)
+from maquette.questions.drawing import Q as Drawn
 from maquette.questions.measurement import (
     EPOCH,
     TEST,
@@ -58,16 +66,14 @@ from maquette.questions.measurement import (
     Measurement,
     NoisyCounts,
     NoisyTable,
+    Q,
     Residual,
     Size,
     outcomes_of,
 )
 from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.sparse import Guess, OpenEpoch, check_guess
-from maquette.questions.weighting import Weighting
-from maquette.samplers.check import check_database, check_draw, check_weight, fitted
-from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
-from maquette.samplers.noise import add_noise
+from maquette.questions.weighting import Weighting, check_weight, total_weight
 from maquette.vault.engine import (
     combination_errors,
     distances,
@@ -75,7 +81,6 @@ from maquette.vault.engine import (
     largest_by_part,
     largest_errors,
 )
-from maquette.vault.raw import RawTable
 
 Watch = Callable[[int], None]
 STAYS_CHARGED = (
@@ -92,9 +97,18 @@ class Curator(Barrier):
     """
 
     def __init__(
-        self, table: Table, ledger: Ledger, *, key: str, budget: Budget, watch: Watch | None = None
+        self,
+        table: PrivateTable,
+        ledger: Ledger,
+        *,
+        key: str,
+        budget: Budget,
+        draws: Draws | None = None,
+        watch: Watch | None = None,
     ) -> None:
+        """`draws` is the sampler of small databases: a curator without one draws none."""
         super().__init__(table, ledger, key=key, budget=budget)
+        self._draws = draws
         self._watch: Watch = watch or (lambda levels: None)
 
     def size(self, *, price: Fraction, note: Note = None) -> Size:
@@ -118,7 +132,7 @@ class Curator(Barrier):
         request = {"ask": "total", "weight": weight.to_dict()}
         return Size.of(self._ones_at(request, 1, price, lambda: total_weight(self._engine, weight)))
 
-    def measure(self, queries: Queries, *, noise: NoiseRequest, note: Note = None) -> Measurement:
+    def measure(self, queries: Q, *, noise: NoiseRequest, note: Note = None) -> Measurement[Q]:
         """Answers to a class of queries, plus noise of the asked kind and price.
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
@@ -136,7 +150,7 @@ class Curator(Barrier):
         )
         return Measurement(queries, values, law, receipt)
 
-    def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
+    def select(self, queries: Asked, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
         """A query whose released answer is far off, chosen by its error in counts.
 
         With `signed` the sign is chosen too: i says that the released answer to query i is too small, i + count that it
@@ -166,45 +180,55 @@ class Curator(Barrier):
         plan = self._prices.choice(price, monotone=monotone, method=method)
         return self._choose(
             plan,
-            question.request(),
+            question.request(query_forms.name),
             lambda: question.scores(self._engine.answer(query_forms), query_forms.top, self._engine.size()),
         )
 
-    def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase:
+    def draw(self, question: Drawn, *, price: Fraction) -> DrawnDatabase[Drawn]:
         """A small database near the table: SmallDB, drawn exactly.
 
         Guarantee: the exponential mechanism on a score of sensitivity 1 in counts, under both relations, with a public
             base measure (Blum, Ligett and Roth 2008); see `samplers/draw.py`. Paid before the first look: a broken-off
             draw stays paid, and the same key draws again at its price.
         """
-        check_draw(self.domain, question)
+        draws = self._sampler()
+        shape = draws.check(self.domain, question)
         plan = self._prices.draw(price, resolution=question.resolution, what=question.describe())
 
         def look() -> list[Counts]:
             try:
-                bits = self._noise.bits
-                values = run(question, self._engine, decay=plan.decay, bits=bits, report=self._watch)
+                values = draws.run(
+                    question, self._engine, decay=plan.decay, bits=self._noise.bits, report=self._watch
+                )
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(STAYS_CHARGED) from None
-            return split_words(fitted(self.domain, question, values))
+            return split_words(in_shape(values, shape))
 
         request = {"ask": "draw", "draw": question.to_dict(), "weight": str(plan.decay)}
         halves, receipt = self._ask(plan.event, request, look)
         return DrawnDatabase(question, join_words(halves), plan.epsilon, plan.decay, receipt)
 
-    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> NoisyCounts:
+    def score_of(self, draw: DrawnDatabase[DrawQuestion], *, price: Fraction) -> NoisyCounts:
         """The largest error of a drawn database over its class, in counts, plus noise.
 
         Guarantee: `price`. The error is the score that the draw itself used, rounded up to whole counts: sensitivity 1
             under both relations, for weighed records too. It serves classes too large to list, and weighted tables.
         """
-        check_database(self.domain, draw)
-        law = draw.draw
+        bounds.check_type(draw, DrawnDatabase, "a drawn database")
+        draws, law = self._sampler(), draw.draw
+        check_values(draw.values, draws.check(self.domain, law))
         request = {"ask": "judge", "draw": law.to_dict(), "database": database_digest(draw.values)}
-        return self._ones_at(request, 1, price, lambda: np.array([error_of(law, draw.values, self._engine)]))
+        return self._ones_at(
+            request, 1, price, lambda: in_counts(draws.error(law, draw.values, self._engine))
+        )
+
+    def _sampler(self) -> Draws:
+        if self._draws is None:
+            raise MechanismError("this curator draws no databases; give it a sampler with draws=")
+        return self._draws
 
     def largest_error(
-        self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
+        self, queries: Asked, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
     ) -> NoisyCounts:
         """The largest error of released answers, in counts, plus noise: over all queries or over each group.
 
@@ -221,7 +245,7 @@ class Curator(Barrier):
         )
 
     def class_errors(
-        self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
+        self, classes: Sequence[ClassSets], released: ReleasedTables, *, price: Fraction
     ) -> NoisyCounts:
         """The largest error of a released distribution over each of several classes of questions, plus noise.
 
@@ -359,7 +383,7 @@ class OnlineCurator(Curator, SteppedBarrier):
             raise LedgerError("the ledger did not store the epoch; nothing was tested")
         return self._open.epoch
 
-    def test(self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
+    def test(self, queries: Asked, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
         """Is a guess of one query's answer far from the table? If so, also its value with fresh noise.
 
         `guess` is a whole number over the query's denominator. The look was paid for when the epoch opened.
@@ -376,13 +400,14 @@ class OnlineCurator(Curator, SteppedBarrier):
         with self._ledger.turn(self._key):
             bounds.check_list(guesses, Guess, "a list of guesses")
             tests = [(check_guess(self.domain, g, self._tested().epoch), g.guess) for g in guesses]
-            records = self._records(TEST, (one.body for one in guesses))
+            bodies = [one.body(asked.name) for one, (asked, _) in zip(guesses, tests, strict=True)]
+            records = self._records(TEST, bodies)
             if self._begun:  # storing failed: what was seen is stored first, and answers the same guesses
                 begun = {entry.key: entry.request for entry in self._begun}
                 self._leave_begun()
                 if list(begun.values()) == [one.request for one in records[: len(begun)]]:
                     return outcomes_of([s for s in self._own if step_key(self._key, s.number) in begun])
-                records = self._records(TEST, (one.body for one in guesses))
+                records = self._records(TEST, bodies)
             current, room = self._tested(), self._ledger.room(self._key)
             count = len(guesses) if room is None else max(room, 1)
             self._begun = self._ledger.begin_all(records[:count], parent=self._key)
@@ -394,75 +419,3 @@ class OnlineCurator(Curator, SteppedBarrier):
         if self._open is None:
             raise MechanismError("no epoch is open; open one before testing")
         return self._open
-
-
-class DiscoveryCurator(Barrier):
-    """Looks at the raw columns of one table, out of one allowance of a ledger that was made before the domain.
-
-    It goes by public structure only: kinds of values, a public ladder of borders, and the texts that occur with at
-    least so many records that no single person's values come out but with a chance delta.
-    """
-
-    def __init__(self, table: RawTable, ledger: Ledger, *, key: str, budget: Budget) -> None:
-        ledger.require_raw(persons=table.persons)
-        ledger.bind_raw(table.columns, table.commitment(ledger.salt))
-        self._raw = table
-        self._begin(ledger, key=key, budget=budget)
-
-    def _cells(
-        self, ask: str, column: str, cells: int, price: Fraction, exact: Exact, **facts: Any
-    ) -> NoisyCounts:
-        """Counts in disjoint cells; `facts` are what the request says beside its column, public too."""
-        _check.one_of(self._raw.columns, column=column)
-        request: dict[str, Any] = {"ask": ask, "column": column, **facts}
-        one_cell = cell_sensitivity(self.relation)
-        return self._noisy_at(request, one_cell, price, exact, coordinates=cells, note={"column": column})
-
-    def kinds(self, column: str, *, price: Fraction) -> NoisyCounts:
-        """How many values of a column are whole numbers, fractions, days, other texts, missing; plus noise.
-
-        Guarantee: `price`; a record is counted in one cell.
-        """
-        return self._cells("kinds of values", column, len(KINDS), price, lambda: self._raw.kinds(column))
-
-    def numbers(
-        self, column: str, *, price: Fraction, borders: tuple[float, ...] | None = None
-    ) -> NoisyCounts:
-        """Numbers of a column that lie between the borders of `questions/findings.py` or other public ones, with noise.
-
-        Guarantee: `price`; a record is counted in one cell, beyond the borders and without a number too.
-        """
-        ask, cells, facts = numbers_request(borders)
-        return self._cells(ask, column, cells, price, lambda: self._raw.numbers(column, borders), **facts)
-
-    def years(self, column: str, *, price: Fraction) -> NoisyCounts:
-        """How many days of a column lie in each public year, plus noise.
-
-        Guarantee: `price`; a record is counted in one cell.
-        """
-        return self._cells("days by year", column, len(YEARS) + 2, price, lambda: self._raw.years(column))
-
-    def common_values(self, column: str, *, price: Fraction, delta: Fraction) -> FoundValues:
-        """The values whose number of records, plus noise, reaches a public threshold; with those noisy numbers.
-
-        Noise is drawn for the values that occur, each by itself, and for no others: that is what delta pays for.
-
-        Guarantee: `price` in rho, but for a total variation of `delta`. Let a neighbour have one person more, whose
-            records have values that others have too, and new ones. The noisy counts of the former are the Gaussian
-            mechanism on a vector that moves by at most k; a new one, of which there are at most k, passes the threshold
-            with a chance of at most delta altogether, independently of them. Where none does, both tables give the same
-            law on the rest; thresholds are post-processing.
-        """
-        _check.one_of(self._raw.columns, column=column)
-        rows = rows_of(self._ledger.persons)
-        plan = self._prices.common_values(price, delta, cell_sensitivity(self.relation), rows=rows)
-
-        def look() -> list[Counts]:
-            texts, exact = self._raw.spellings(column)
-            noisy = add_noise(exact, plan.law, source=self._noise)
-            common = np.flatnonzero(noisy >= plan.threshold)
-            return [to_bytes(tuple(texts[i] for i in common)), noisy[common]]
-
-        request = {"ask": "common values", "column": column, "threshold": plan.threshold}
-        (texts, counts), receipt = self._ask(plan.event, request, look, note={"column": column})
-        return FoundValues(from_bytes(texts), counts, plan.threshold, plan.law, delta, receipt)

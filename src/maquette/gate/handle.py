@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from maquette import _html
 from maquette._arguments import checks_arguments
 from maquette.domain import Domain, Persons
-from maquette.errors import DomainError, ParameterError, SourceError
+from maquette.errors import DomainError, ParameterError
+from maquette.gate.table import PrivateTable, commitment_of, engine_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,22 +20,19 @@ if TYPE_CHECKING:
 
     from maquette.accounting.ledger import Ledger
     from maquette.queries.base import Queries
-    from maquette.vault.engine import Engine
     from maquette.vault.fit import FitReport
     from maquette.vault.raw import RawTable
     from maquette.vault.readers import ReadOptions
     from maquette.vault.source import SourceCheck
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
-class Table:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Table(PrivateTable):
     """A private table, opened. Shows its name, its attributes and |X|: things that are public anyway.
 
     There is no length, no iteration and no value to be had from it; ask through a release or a session.
     """
 
-    _engine: Engine
-    """For the gate alone."""
     _: KW_ONLY
     name: str
     """What the owner calls it."""
@@ -42,25 +40,18 @@ class Table:
     """Where it came from, in public words."""
     ledger_location: Path | None = None
     """Where its ledger is kept if no other place is named: beside the file; None where there is none."""
-    persons: Persons | None = None
-    """Whose privacy is protected where one person has several records; None where everybody has one."""
     memory_limit: int | None = None
     """Bytes that the rows and a release may take; None where nobody set a limit."""
-    _raw: Callable[[Sequence[str], bytes], str] | None = None
-    """The commitment to raw columns, for a ledger that was made before the domain."""
 
     @property
     def domain(self) -> Domain:
         """The declared universe."""
-        return self._engine.domain
+        return cast("Domain", self.universe)
 
     @property
     def lists_records(self) -> bool:
         """Are whole records to be had on this machine, as certificates of combinations need them?"""
         return self._engine.lists_records
-
-    def __reduce__(self) -> NoReturn:
-        raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
 
     def __repr__(self) -> str:
         return f"Table('{self.name}', {self.domain!r})"
@@ -212,29 +203,11 @@ class Truth:
         return f"Truth({len(self.numerators):,} private answers)"
 
 
-def engine_of(table: Table) -> Engine:
-    """What answers exactly: for the gate, and nobody else."""
-    return table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
-
-
 def is_table_of(table: Table, ledger: Ledger) -> bool:
     """Does a ledger know this table as the one that it pays for? For the eyes of whoever holds both."""
     commitment = ledger.commitment
     same = (table.domain.fingerprint, table.persons) == (ledger.domain_fingerprint, ledger.persons)
     return commitment is not None and same and commitment_of(table, ledger) == commitment
-
-
-def commitment_of(table: Table, ledger: Ledger) -> str:
-    """What ties a ledger to this table, in the form of the one that the ledger has."""
-    return engine_of(table).commitment(ledger.salt, like=ledger.commitment)
-
-
-def raw_commitment(table: Table, columns: Sequence[str], salt: bytes) -> str:
-    """The commitment to the raw columns that a domain was found from; the table is read once more for it."""
-    raw = table._raw  # pyright: ignore[reportPrivateUsage]  (as above)
-    if raw is None:
-        raise SourceError("this handle cannot show that its domain was found from its table; open it again")
-    return raw(columns, salt)
 
 
 def exact_answers(table: Table, queries: Queries) -> Truth:

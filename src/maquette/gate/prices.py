@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from maquette.accounting import events
 from maquette.accounting.budget import UNITS, Cost, Unit
 from maquette.accounting.conversions import SMOOTHING, log_ratio
-from maquette.domain import Domain, Persons, Relation
-from maquette.errors import MechanismError, ParameterError
-from maquette.queries.base import Margin, Sensitivity
-from maquette.queries.marginals import Binned, table_sensitivity
+from maquette.core.forms import Margin, Sensitivity
+from maquette.domain.neighbours import Persons, Relation
+from maquette.domain.universe import Universe as Domain
+from maquette.errors import ParameterError
 from maquette.queries.residuals import projected_axes, ripple, shift_squared
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import check_tables, relative, without_overlap
-from maquette.questions.findings import threshold_for
+from maquette.questions.binned import Binned, table_sensitivity
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import (
     Cube,
@@ -53,15 +53,6 @@ class NoisePlan:
 
     law: NoiseLaw
     event: events.Event
-
-
-@dataclass(frozen=True, slots=True)
-class ThresholdPlan:
-    """Noise on counts of which only those at or above a public threshold are returned."""
-
-    law: Gaussian
-    event: events.Event
-    threshold: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +173,7 @@ def gaussian(sensitivity: Sensitivity, *, rho: Fraction, denominator: int) -> No
 
     Guarantee: rho-zCDP (Bun and Steinke 2016; discrete: Canonne, Kamath and Steinke 2020).
     """
-    law = _gaussian_law(sensitivity, price=rho, unit=Unit.RHO, denominator=denominator)
+    law = gaussian_law(sensitivity, price=rho, unit=Unit.RHO, denominator=denominator)
     event = events.GaussianEvent(sigma_squared=law.sigma_squared, l2_squared=sensitivity.l2_squared)
     return NoisePlan(law, event)
 
@@ -203,7 +194,7 @@ def smoothed(sensitivity: Sensitivity, law: Gaussian, *, denominator: int, coord
     return NoisePlan(law, event)
 
 
-def _gaussian_law(sensitivity: Sensitivity, *, price: Fraction, unit: Unit, denominator: int) -> Gaussian:
+def gaussian_law(sensitivity: Sensitivity, *, price: Fraction, unit: Unit, denominator: int) -> Gaussian:
     """Sigma on the numerators is a double, so that the sampler draws with exactly the variance that is stated."""
     bounds.check_sensitivity(sensitivity)
     width = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(price)) + unit.smoothing)
@@ -268,7 +259,7 @@ class Prices:
                 if not (self.unit.is_gaussian or self.ledger_unit.is_gaussian):
                     return gaussian(sensitivity, rho=request.price, denominator=denominator)
                 unit = Unit.HALF_MU_SQUARED if self.unit.is_gaussian else Unit.RHO
-                law = _gaussian_law(sensitivity, price=request.price, unit=unit, denominator=denominator)
+                law = gaussian_law(sensitivity, price=request.price, unit=unit, denominator=denominator)
                 if not unit.is_gaussian:
                     bounds.check_wide([law.sigma_squared * denominator**2])
                 return smoothed(sensitivity, law, denominator=denominator, coordinates=coordinates)
@@ -284,22 +275,6 @@ class Prices:
                 raise ParameterError(
                     "expected noise of the kind laplace, gaussian, cube or norm, with its price"
                 )
-
-    def common_values(
-        self, price: Fraction, delta: Fraction, sensitivity: Sensitivity, *, rows: int
-    ) -> ThresholdPlan:
-        """Noise on the counts of the values that occur, and the threshold that a new one passes with chance delta."""
-        bounds.check_price(price)
-        if self.unit.is_pure or self.ledger_unit.is_gaussian or not delta:
-            raise MechanismError(
-                "values are found by thresholds, which need a delta and a ledger that counts rho; give a delta, and "
-                "make the ledger with discover or with accounting 'zcdp'"
-            )
-        law = _gaussian_law(sensitivity, price=price, unit=Unit.RHO, denominator=1)
-        event = events.GaussianEvent(
-            sigma_squared=law.sigma_squared, l2_squared=sensitivity.l2_squared, total_variation=delta
-        )
-        return ThresholdPlan(law, event, threshold_for(law.sigma_squared, delta, rows=rows))
 
     def choice(
         self, price: Fraction, *, monotone: bool = False, method: events.Selection | None = None

@@ -24,10 +24,11 @@ from maquette.errors import MechanismError
 from maquette.mechanisms import shape
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
-from maquette.queries.marginals import Binned
-from maquette.questions.class_errors import ReleasedTables
+from maquette.questions.binned import Binned
+from maquette.questions.class_errors import ClassSets, ReleasedTables
 from maquette.questions.combinations import ReleasedRows
-from maquette.questions.draws import Draw, DrawnDatabase
+from maquette.questions.drawing import DrawnDatabase
+from maquette.questions.draws import Draw
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Residual, Size
 from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.weighting import Weighting
@@ -109,11 +110,11 @@ class Curator(Protocol):
         """
         ...
 
-    def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase:
+    def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase[Draw]:
         """A small database near the table, drawn exactly by the exponential mechanism."""
         ...
 
-    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> NoisyCounts:
+    def score_of(self, draw: DrawnDatabase[Draw], *, price: Fraction) -> NoisyCounts:
         """The largest count-scale error of a drawn database over its class, plus noise."""
         ...
 
@@ -124,7 +125,7 @@ class Curator(Protocol):
         ...
 
     def class_errors(
-        self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
+        self, classes: Sequence[ClassSets], released: ReleasedTables, *, price: Fraction
     ) -> NoisyCounts:
         """The largest count-scale error of a released distribution over each class of questions, plus noise."""
         ...
@@ -205,7 +206,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     model: Any = None
     """A public model that can answer further queries inside what was measured (see models/), or None."""
-    scored_draw: DrawnDatabase | None = None
+    scored_draw: DrawnDatabase[Draw] | None = None
     """The draw that a certificate is measured on, where the answers are not listed or the records weigh."""
 
 

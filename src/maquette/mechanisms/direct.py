@@ -21,7 +21,8 @@ from maquette.models.answers import Answers
 from maquette.models.fits import answer_histogram, project_simplex
 from maquette.models.histogram import HistogramModel
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Marginals, points, table_sensitivity
+from maquette.queries.marginals import Marginals, points
+from maquette.questions.binned import table_sensitivity
 from maquette.questions.noise import (
     Cube,
     Gaussian,
@@ -31,9 +32,9 @@ from maquette.questions.noise import (
     NoiseRequest,
     Norm,
     independent,
-    law_at,
 )
-from maquette.theory import direct, ratios
+from maquette.theory import direct, quantiles, ratios
+from maquette.theory.quantiles import law_at
 
 TYPICAL_SHARE = 0.2
 """Of the records that a question counts, for the part of a price that their number gets: its error counts so much."""
@@ -114,7 +115,7 @@ class PreparedDirect(Prepared):
         task, parts, count = self.task, self._parts, self.task.queries.count
         method, law = postprocess.method_for(task), self._law(parts.answers)
         tables = len(shape.margins_of(task.queries) or task.queries.classes)
-        typical = law.max_quantile(count=count, beta=0.5, denominator=task.queries.denominator)
+        typical = quantiles.max_quantile(law, count=count, beta=0.5, denominator=task.queries.denominator)
         of_size = parts.size_error(task, beta=0.5)
         typical = math.hypot(typical, of_size * TYPICAL_SHARE) if self._is_one_vector else typical + of_size
         return Forecast(
@@ -139,7 +140,7 @@ class PreparedDirect(Prepared):
         beta = sizing.beta_for_answers(task.beta, task.relation)
         noisy = NoisyAnswers(
             counts=measurement.counts,
-            level=measurement.noise.max_quantile(count=count, beta=beta, denominator=denominator),
+            level=quantiles.max_quantile(measurement.noise, count=count, beta=beta, denominator=denominator),
             size_error=sizing.size_error(size, task.beta),
             size=size,
             law=_describe(measurement.noise),
@@ -155,7 +156,8 @@ class PreparedDirect(Prepared):
 
     def _law(self, price: Fraction) -> NoiseLaw:
         task = self.task
-        return self.mechanism.ask(price, task.unit).law(
+        return quantiles.law_of(
+            self.mechanism.ask(price, task.unit),
             shape.sensitivities(task.queries)[task.relation],
             unit=task.unit,
             denominator=task.queries.denominator,
@@ -163,7 +165,8 @@ class PreparedDirect(Prepared):
 
     def _level(self, price: Fraction) -> float:
         task = self.task
-        return self._law(price).max_quantile(
+        return quantiles.max_quantile(
+            self._law(price),
             count=task.queries.count,
             beta=sizing.beta_for_answers(task.beta, task.relation),
             denominator=task.queries.denominator,
@@ -329,13 +332,14 @@ class PreparedHistogram(Prepared):
     def _law(self, price: Fraction) -> IndependentLaw:
         task = self.task
         request = self.mechanism.ask(price, task.unit)
-        return independent(request.law(self._cells.sensitivity(task.relation), unit=task.unit))
+        return independent(quantiles.law_of(request, self._cells.sensitivity(task.relation), unit=task.unit))
 
     def _level(self, noise: IndependentLaw, beta: float) -> float:
         """The largest noise of any answer, in counts, the size being exact."""
         queries = self.task.queries
         profile = shape.profile(queries)
-        return noise.histogram_quantile(
+        return quantiles.histogram_quantile(
+            noise,
             universe=shape.universe(queries),
             cells=profile.cells,
             counts=profile.counts,

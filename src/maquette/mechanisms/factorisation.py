@@ -27,8 +27,10 @@ from maquette.mechanisms.postprocess import NoisyAnswers
 from maquette.models.fits import cell_weights
 from maquette.queries.base import Queries
 from maquette.queries.weights import weights
-from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest, independent, law_at
+from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest, independent
 from maquette.theory import direct as theory
+from maquette.theory import quantiles
+from maquette.theory.quantiles import law_at
 
 MAX_CELLS, MAX_ENTRIES = 512, 2**23
 """Cells that the queries look at, and entries of their matrix: the search inverts a matrix of cells x cells."""
@@ -56,7 +58,7 @@ class Factors:
     def level(self, law: IndependentLaw, *, count: int, beta: float) -> float:
         """What no answer is off by, in counts, the number of records being exact."""
         if self.reconstruction is None:
-            return law.max_quantile(count=count, beta=beta, denominator=self.strategy.denominator)
+            return quantiles.max_quantile(law, count=count, beta=beta, denominator=self.strategy.denominator)
         if isinstance(law, Laplace):
             return float(law.scale) * self._laplace(beta)
         norms = np.linalg.norm(self.reconstruction, axis=1)

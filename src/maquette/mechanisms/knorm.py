@@ -30,7 +30,7 @@ from maquette.queries.base import Queries
 from maquette.queries.weights import GRID, Weights, weights
 from maquette.questions.noise import NoiseRequest, Norm
 from maquette.questions.norms import LARGEST, MAX_DIMENSION, MAX_FACETS, Body
-from maquette.theory import draws
+from maquette.theory import draws, quantiles
 
 MAX_CELLS, MAX_ENTRIES = 4096, 2**21
 """Cells that the queries look at, and entries of their matrix: independent rows are looked for."""
@@ -261,7 +261,9 @@ class PreparedKNorm(Prepared):
     def _law(self, price: Fraction) -> Norm:
         request = self._request(price)
         measured = self._plan.measured
-        law = request.law(request.sensitivity_of(measured.to_forms(), measured.domain, self.task.relation))
+        law = quantiles.law_of(
+            request, request.sensitivity_of(measured.to_forms(), measured.domain, self.task.relation)
+        )
         assert isinstance(law, Norm)
         return law
 

@@ -26,7 +26,7 @@ from maquette.mechanisms import strategies
 from maquette.queries.base import Margin
 from maquette.questions.measurement import EpochTerms, Size
 from maquette.questions.noise import IndependentLaw, NoiseRequest
-from maquette.theory import draws, online
+from maquette.theory import draws, online, quantiles
 from maquette.theory.adaptive import SharedGap, shared_gap
 from maquette.theory.epochs import Epochs, spend_as_needed
 from maquette.theory.existence import Facts
@@ -79,7 +79,7 @@ class PublicNumbers:
         if self.size.unpaid:
             raise ParameterError("the number of records was not measured")
         noise = self.size.noise
-        return 0.0 if noise is None else noise.reach(SIZE_FAILURES * self.beta)
+        return 0.0 if noise is None else quantiles.reach(noise, SIZE_FAILURES * self.beta)
 
     @property
     def rest(self) -> float:
@@ -374,7 +374,7 @@ def _fresh(public: PublicNumbers, failure: float) -> tuple[NoiseRequest, float]:
     """
     if public.alpha is None:
         noise = NoiseRequest.at(_down(float(public.price) * _MARGIN / public.k), public.unit)
-        return noise, noise.reach(failure / public.k)
+        return noise, quantiles.reach(noise, failure / public.k)
     low, high = (
         1,
         public.k,
@@ -384,7 +384,7 @@ def _fresh(public: PublicNumbers, failure: float) -> tuple[NoiseRequest, float]:
         affordable = public.price / _price_within_alpha(public, failure / middle)
         low, high = (low, middle) if affordable < middle + 1 else (middle + 1, high)
     noise = NoiseRequest.at(_price_within_alpha(public, failure / low), public.unit)
-    return noise, noise.reach(failure / low)
+    return noise, quantiles.reach(noise, failure / low)
 
 
 def _price_within_alpha(public: PublicNumbers, p: float) -> Fraction:

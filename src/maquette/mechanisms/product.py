@@ -30,8 +30,9 @@ from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.queries.weights import GRID, Weights
-from maquette.questions.noise import IndependentLaw, NoiseRequest, independent, law_at
+from maquette.questions.noise import IndependentLaw, NoiseRequest, independent
 from maquette.theory import direct as theory
+from maquette.theory.quantiles import law_at
 
 MAX_CELLS, MAX_AXIS = 2048, 256
 """Cells of all attributes together, and of one whose ranges are asked: its strategy is searched."""

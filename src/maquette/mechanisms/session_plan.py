@@ -28,8 +28,10 @@ from maquette.mechanisms.online import (
     scale_of,
 )
 from maquette.questions.measurement import Size
-from maquette.questions.noise import NoiseRequest, law_at
+from maquette.questions.noise import NoiseRequest
+from maquette.theory import quantiles
 from maquette.theory.adaptive import TYPICAL_SHARE, shared_gap
+from maquette.theory.quantiles import law_at
 
 USELESS = 0.5
 """An error that says nothing: "50 % ± 50 points" is true of every table."""
@@ -138,8 +140,8 @@ def _few_answers(public: PublicNumbers, answers: int) -> Settings:
         """About: with bounds on both draws by themselves."""
         after = _with_size_again(public, price)
         each, size = NoiseRequest.at(after.price / answers, public.unit), after.size.noise
-        off = 0.0 if size is None else size.reach(public.rest / 2)
-        return each.reach(public.rest / (2 * answers)) + TYPICAL_SHARE * off
+        off = 0.0 if size is None else quantiles.reach(size, public.rest / 2)
+        return quantiles.reach(each, public.rest / (2 * answers)) + TYPICAL_SHARE * off
 
     prices = [Fraction(0)]
     if public.size.noise is not None and not public.size_is_final:

@@ -11,7 +11,8 @@ from maquette.accounting.budget import UNITS
 from maquette.domain import Relation
 from maquette.mechanisms.base import Curator, Task
 from maquette.questions.measurement import Size
-from maquette.questions.noise import law_at
+from maquette.theory import quantiles
+from maquette.theory.quantiles import law_at
 
 SIZE_SHARES = tuple(Fraction(share, 100) for share in (5, 10, 20, 35, 50))
 """The parts of a price that may go to the number of records, where that is private."""
@@ -23,7 +24,7 @@ SIZE_BETA = 0.1
 
 def size_error(size: Size, beta: float) -> float:
     """How far the released number of records lies from the true one, out of the share of beta set aside for it."""
-    return 0.0 if size.noise is None else size.noise.quantile(beta * SIZE_BETA)
+    return 0.0 if size.noise is None else quantiles.quantile(size.noise, beta * SIZE_BETA)
 
 
 def beta_for_answers(beta: float, relation: Relation) -> float:
@@ -42,8 +43,8 @@ class Split:
         """How far the released size will lie from the true one; 0 where it is public."""
         share = task.beta * SIZE_BETA if beta is None else beta
         if task.size is not None and task.size.noise is not None:
-            return task.size.noise.quantile(share)
-        return law_at(self.size, unit=task.unit).quantile(share) if self.size else 0.0
+            return quantiles.quantile(task.size.noise, share)
+        return quantiles.quantile(law_at(self.size, unit=task.unit), share) if self.size else 0.0
 
 
 def split(task: Task, level: Callable[[Fraction], float], error: Callable[[float, float], float]) -> Split:

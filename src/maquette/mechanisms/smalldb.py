@@ -20,11 +20,11 @@ from maquette.mechanisms.base import Curator as Gate
 from maquette.mechanisms.base import Forecast, Guarantee, Mechanism, Outcome, Prepared, Progress, Task, Traits
 from maquette.mechanisms.smalldb_routes import Route, find_route, find_rows, no_route
 from maquette.models.answers import SmallDatabase
+from maquette.questions.drawing import DrawnDatabase
 from maquette.questions.draws import (
     Base,
     Candidates,
     Draw,
-    DrawnDatabase,
     Forest,
     Intervals,
     Nested,
@@ -232,7 +232,7 @@ class SmallDb(Mechanism):
         return plain if self.by == "expected" else plain | {"by": self.by}
 
 
-def draw(curator: Gate, question: Draw, *, price: Fraction, progress: Progress) -> DrawnDatabase:
+def draw(curator: Gate, question: Draw, *, price: Fraction, progress: Progress) -> DrawnDatabase[Draw]:
     """Ask the gate; how far it has come depends on the table, and is shown to the table's holder by the gate alone."""
     progress("drawing a small database", 0.0)
     bound = curator.draw(question, price=price)
@@ -240,7 +240,7 @@ def draw(curator: Gate, question: Draw, *, price: Fraction, progress: Progress) 
     return bound
 
 
-def fill(sample: DrawnDatabase, task: Task, rng: np.random.Generator) -> SmallDatabase:
+def fill(sample: DrawnDatabase[Draw], task: Task, rng: np.random.Generator) -> SmallDatabase:
     """Rows of the attributes that the queries look at; nothing is drawn for the others. Post-processing."""
     codes, queries = sample.columns(rng), task.queries
     blank = np.zeros(sample.draw.m, np.uint8)  # of an attribute that is named and changes no query
@@ -365,7 +365,7 @@ def sampler_words(question: Draw) -> str:
     return f"{question.structure.kind}, {question.base} base"
 
 
-def draw_parameters(sample: DrawnDatabase, size: Size, bound: DrawBound) -> dict[str, Any]:
+def draw_parameters(sample: DrawnDatabase[Draw], size: Size, bound: DrawBound) -> dict[str, Any]:
     question = sample.draw
     return {
         "sampler": question.structure.kind,

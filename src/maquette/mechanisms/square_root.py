@@ -32,8 +32,9 @@ from maquette.queries.base import Margin, Queries
 from maquette.queries.ranges import Prefixes
 from maquette.queries.weights import Weights, weights
 from maquette.questions.measurement import Measurement, Size
-from maquette.questions.noise import IndependentLaw, NoiseRequest, independent, law_at
+from maquette.questions.noise import IndependentLaw, NoiseRequest, independent
 from maquette.theory import direct as theory
+from maquette.theory.quantiles import law_at
 
 MAX_CELLS = 1024
 """Cells of the attribute: the matrix has as many rows and columns."""

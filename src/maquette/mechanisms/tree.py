@@ -18,11 +18,12 @@ from maquette.models import fits
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.fits import answer_histogram
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.questions.binned import Binned, table_sensitivity
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import IndependentLaw, law_of_variance
 from maquette.theory import direct as theory
+from maquette.theory import quantiles
 
 _HAIR = Fraction(1, 2**50)
 """Left of the price, so that the gate's rounding of the cost upwards stays inside it."""
@@ -164,7 +165,8 @@ def _released_law(task: Task, levels: tuple[NoisyTable, ...]) -> IndependentLaw:
 def _level(task: Task, law: IndependentLaw) -> float:
     """The largest noise of any answer before it is made to rise, in counts; a range is two prefixes."""
     public = task.relation is Relation.REPLACE_ONE
-    level = law.tree_quantile(
+    level = quantiles.tree_quantile(
+        law,
         nodes=theory.tree_nodes(levels=len(_widths(task)), branches=BRANCHES, total_is_public=public),
         log_queries=math.log(shape.universe(task.queries)),
         beta=sizing.beta_for_answers(task.beta, task.relation),

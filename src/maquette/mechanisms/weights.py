@@ -28,8 +28,10 @@ from maquette.models.fits import HistogramMap
 from maquette.models.hypothesis import Released
 from maquette.questions.answers import GRID
 from maquette.questions.measurement import Size
-from maquette.questions.noise import IndependentLaw, NoiseRequest, independent, law_near
+from maquette.questions.noise import IndependentLaw, NoiseRequest, independent
 from maquette.theory import multiplicative as theory
+from maquette.theory import quantiles
+from maquette.theory.quantiles import law_near
 
 SHARES = tuple(Fraction(share, 10) for share in (4, 5, 6))
 """Parts of the price that selection may get."""
@@ -193,7 +195,9 @@ class PreparedMwem(PreparedRounds):
     def _width(self, law: IndependentLaw, count: int) -> float:
         """What no measurement is off by; a 0/1 query of a workload with fractional weights is measured in counts."""
         beta = sizing.beta_for_answers(self.task.beta, self.task.relation) / 2
-        return law.max_quantile_on_grids(count=count, beta=beta, denominator=self.task.queries.denominator)
+        return quantiles.max_quantile_on_grids(
+            law, count=count, beta=beta, denominator=self.task.queries.denominator
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,11 @@ from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.queries import condition
 from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, check_size
-from maquette.queries.marginals import MAX_PIECE_QUERIES, Binned, pieces
+from maquette.queries.marginals import MAX_PIECE_QUERIES, pieces
 from maquette.queries.predicates import SetQueries
 from maquette.queries.weights import Weights
 from maquette.questions.answers import Answers
+from maquette.questions.binned import Binned
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 

@@ -17,6 +17,7 @@ from maquette.models.fits import MAX_MATRIX_CELLS, cell_weights
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
+from maquette.theory import quantiles
 
 SIZE_SHARE = 0.1
 """The part of beta that is set aside for the released number of records, where that is noisy."""
@@ -107,7 +108,7 @@ class HistogramModel:
         return ends_by_bounds(
             count.value,
             total,
-            noise=self.noise.sum_quantile(groups, beta=noise),
+            noise=quantiles.sum_quantile(self.noise, groups, beta=noise),
             size_error=size_tail(self.size, beta),
             lean=share,
         )
@@ -171,7 +172,9 @@ def query_weights(query: Queries) -> NDArray[np.float64] | None:
 
 def size_tail(size: Size, beta: float) -> float:
     """How far the released number of records may be off, out of the share of beta set aside for it."""
-    return 0.0 if size.noise is None else size.noise.sum_quantile([(1, 1.0)], beta=beta * SIZE_SHARE)
+    return (
+        0.0 if size.noise is None else quantiles.sum_quantile(size.noise, [(1, 1.0)], beta=beta * SIZE_SHARE)
+    )
 
 
 def _others(attributes: Margin, margin: Margin) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ from maquette.domain import Domain
 from maquette.errors import ParameterError
 from maquette.queries.base import Margin, Queries
 from maquette.queries.condition import Condition, Leaf, Runs, mask, opposite, product, simplify
-from maquette.queries.marginals import Cuts
 from maquette.queries.predicates import SetQueries
+from maquette.questions.binned import Cuts
 from maquette.questions.measurement import NoisyTable
 
 Floats = NDArray[np.float64]

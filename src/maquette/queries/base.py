@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from maquette import _check, _html
 from maquette._arguments import checks_arguments
+from maquette.core.asked import Asked, Group
 from maquette.core.forms import MAX_LISTED, Form, QueryForms, Sensitivity, Weights
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
@@ -81,22 +82,13 @@ class Norms(NamedTuple):
     l2_squared: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A named, contiguous part of the queries, for reports and per-group certificates."""
-
-    name: str
-    start: int
-    stop: int
-
-
 MAX_SHOWN_TEXT = 100
 """Characters of a class of queries in words, where it is shown in a line."""
 SHOWN_QUERIES = 4
 """Queries of a class that a notebook lists."""
 
 
-class Queries(ABC):
+class Queries(Asked):
     """A class of linear queries over a domain. Frozen; `count` queries in a fixed order."""
 
     kind: ClassVar[str]

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from maquette import _check
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.attribute import Scalar
+from maquette.domain.universe import Universe
 from maquette.errors import WorkloadError
 from maquette.queries.base import Margin
 from maquette.queries.condition import (
@@ -45,7 +46,7 @@ RESERVED = frozenset(_SQL_WORDS.split())
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def attribute(domain: Domain, name: str) -> Attribute:
+def attribute(domain: Universe, name: str) -> Attribute:
     """The attribute of exactly this name."""
     if name not in domain:
         raise unknown(domain, name)
@@ -64,7 +65,7 @@ def ordered(domain: Domain, name: str, *, purpose: str) -> Attribute:
     return candidate
 
 
-def margin(domain: Domain, names: Iterable[str]) -> Margin:
+def margin(domain: Universe, names: Iterable[str]) -> Margin:
     """These attributes in domain order, each named once."""
     if isinstance(names, str):
         raise WorkloadError(f"expected a list of attribute names, got the text {names!r}")
@@ -91,7 +92,7 @@ def find(domain: Domain, word: str) -> Attribute:
     raise unknown(domain, word)
 
 
-def unknown(domain: Domain, name: str) -> WorkloadError:
+def unknown(domain: Universe, name: str) -> WorkloadError:
     """A word that is no attribute: text without its quotes, or an attribute misspelled."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         return WorkloadError(f"expected the name of an attribute, got {_check.shown(name)}")

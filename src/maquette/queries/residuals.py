@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from maquette.domain import Relation
+from maquette.domain.neighbours import Relation
 
 NEGLIGIBLE = Fraction(1, 10**24)
 """An axis is projected out before release only if its ripple is at most this."""

@@ -29,16 +29,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.core.forms import QueryForms
-from maquette.domain import Domain, Relation
+from maquette.core.asked import Asked, Group
+from maquette.core.forms import Margin, QueryForms, Sensitivity
+from maquette.domain.neighbours import Relation
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import ParameterError
-from maquette.queries import canonical_hash
-from maquette.queries.base import Group, Margin, Queries, Sensitivity
-from maquette.queries.marginals import MAX_PIECE_QUERIES, Binned, table_sensitivity
 from maquette.questions import bounds
+from maquette.questions.binned import Binned, table_sensitivity
 
 GRID = 2**30
 """Answers that do not come from rows are rounded to multiples of 1/GRID."""
+PIECE = 2**21
+"""Answers that are rounded or hashed at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +58,10 @@ class Answers:
         Piece by piece, so that it takes the memory of the numerators and no more.
         """
         numerators = np.empty(len(values), dtype=np.int64)
-        for start in range(0, len(values), MAX_PIECE_QUERIES):
-            piece = np.asarray(values[start : start + MAX_PIECE_QUERIES], dtype=np.float64)
+        for start in range(0, len(values), PIECE):
+            piece = np.asarray(values[start : start + PIECE], dtype=np.float64)
             scaled = np.clip(np.nan_to_num(piece), 0.0, 1.0) * GRID
-            numerators[start : start + MAX_PIECE_QUERIES] = np.rint(scaled, out=scaled)
+            numerators[start : start + PIECE] = np.rint(scaled, out=scaled)
         return cls(numerators, GRID)
 
     @property
@@ -142,8 +144,8 @@ def _gaps(exact: NDArray[Any], denominator: int, answers: Answers, n: int) -> tu
 def answers_digest(numerators: NDArray[Any], denominator: int) -> str:
     """Of released answers: their common denominator, then the numerators a piece at a time."""
     hasher = hashlib.sha256(str(denominator).encode())
-    for start in range(0, len(numerators), MAX_PIECE_QUERIES):
-        piece = numerators[start : start + MAX_PIECE_QUERIES]
+    for start in range(0, len(numerators), PIECE):
+        piece = numerators[start : start + PIECE]
         hasher.update(np.ascontiguousarray(piece, dtype=np.int64).data)
     return hasher.hexdigest()
 
@@ -281,7 +283,7 @@ class ChoiceQuestion:
     """Candidates and their score."""
 
     goal: Goal
-    queries: Queries
+    queries: Asked
     answers: tuple[Answers, ...] = ()
     """None for counts, one list with an answer per candidate for `nearest`, one list per candidate for `database`."""
 
@@ -314,11 +316,11 @@ class ChoiceQuestion:
         """Do all scores move the same way between neighbours?"""
         return self.goal == "count" and relation is Relation.ADD_REMOVE
 
-    def request(self) -> dict[str, Any]:
-        """What the ledger remembers of it."""
+    def request(self, queries: str) -> dict[str, Any]:
+        """What the ledger remembers of it; `queries` is their name."""
         return {
             "ask": f"choose {self.goal}",
-            "queries": canonical_hash(self.queries),
+            "queries": queries,
             "answers": [answers_digest(one.numerators, one.denominator) for one in self.answers],
         }
 

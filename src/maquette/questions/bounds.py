@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 
 from maquette.accounting.events import RESERVED
 from maquette.core.answering import parts_of
-from maquette.core.forms import QueryForms
-from maquette.domain import Domain, Relation
+from maquette.core.asked import Asked
+from maquette.core.forms import MAX_COUNT, Margin, QueryForms, Sensitivity, check_count
+from maquette.domain.neighbours import Relation
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import MechanismError, ParameterError, WorkloadError
-from maquette.queries import names
-from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity, check_size
 
 RECORDS = 2**32
 FACTORS = 2**30
@@ -163,18 +163,18 @@ def forms_of(domain: Domain, queries: object) -> QueryForms:
     Whatever a class of queries computes it computes here, from public cells: none of its code runs in a look.
     """
     check_domain(domain, queries)
-    query_forms = cast("Queries", queries).to_forms()
+    query_forms = cast("Asked", queries).to_forms()
     check_forms(domain, query_forms)
     return query_forms
 
 
 def check_domain(domain: Domain, queries: object) -> None:
     """Queries over the table's own domain, no more than are answered at once."""
-    check_type(queries, Queries, "queries")
-    queries = cast("Queries", queries)
+    check_type(queries, Asked, "queries")
+    queries = cast("Asked", queries)
     if queries.domain is not domain and queries.domain.fingerprint != domain.fingerprint:
         raise ParameterError("expected queries over the table's own domain; build them from table.domain")
-    check_size(queries.count)
+    check_count(queries.count)
 
 
 def check_forms(domain: Domain, query_forms: object) -> None:
@@ -199,15 +199,15 @@ def check_margins(domain: Domain, margins: object) -> None:
     tables = cast("Sequence[Margin]", margins)
     for margin in tables:
         check_list(margin, str, "a margin as a tuple of names")
-        if names.margin(domain, margin) != margin:
+        if tuple(name for name in domain.names if name in margin) != margin:
             raise WorkloadError("expected the attributes of every margin in the order of the domain")
     check_cells(sum(domain.cells(margin) for margin in tables))
 
 
 def check_cells(cells: int) -> None:
     """Few enough counts for one question?"""
-    if cells > MAX_ANSWERS:
-        raise WorkloadError(f"expected tables of at most {MAX_ANSWERS:,} cells altogether; ask coarser ones")
+    if cells > MAX_COUNT:
+        raise WorkloadError(f"expected tables of at most {MAX_COUNT:,} cells altogether; ask coarser ones")
 
 
 def check_projection(sizes: Sequence[int], removed: Sequence[int], sigma: float) -> None:

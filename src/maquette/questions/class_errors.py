@@ -23,19 +23,90 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
-from maquette.domain import Domain
+from maquette.core.forms import Margin
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import ParameterError
-from maquette.queries.base import Margin
 from maquette.questions import bounds
-from maquette.questions.classes import CLASSES, MAX_CELLS, RULES, ClassTable, Family, Kind, cells_of
 
 Integers = NDArray[np.int64]
+
+MAX_CELLS = 2**28
+"""Cells of all tables of a class together."""
+
+
+class Kind(IntEnum):
+    """A family of sets of the declared cells of one attribute; the numbers are those of the kernels."""
+
+    WHOLE = 0
+    """All cells, of an attribute that a question does not restrict."""
+    ONE = 1
+    """One cell, or all but one: equalities and their negations."""
+    SIDE = 2
+    """One-sided: all cells up to one or from one on, and those of ONE."""
+    RANGE = 3
+    """An interval of cells, or all but an interval."""
+    ANY = 4
+    """Any set of cells."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSets:
+    """Sets of cells of one table, in plain arrays: all of them, or products of a set from each attribute.
+
+    Which sets they are decides what a certificate says. That each number compared is the gap of a public set, so that a
+    record moves it by at most 1, holds for any numbers that `check` lets pass.
+    """
+
+    margin: Margin
+    """The attributes, in domain order."""
+    inner: int | None = None
+    """The axis along which the largest sum is found in one pass; None for every set of cells of the table."""
+    kind: Kind = Kind.ANY
+    """The family of sets along it."""
+    cells: int = 0
+    """The declared cells along it."""
+    extras: int = 0
+    """The cells behind them: other values, null."""
+    walks: tuple[Integers, ...] = ()
+    """For each other axis: cells to put in or take out, one after the other, from the empty set on. A step i turns cell
+    i over and stops at the set, a step ~i (negative) turns it over and goes on."""
+
+    def check(self, domain: Domain) -> None:
+        """Refuse what would leave its table. Public arguments only."""
+        _check_margin(domain, self.margin)
+        if self.inner is None:
+            return
+        bounds.check_whole(self.inner, least=0, most=len(self.margin) - 1, what="the axis of a table")
+        bounds.check_type(self.kind, Kind, "a family of sets")
+        size = domain[self.margin[self.inner]].size
+        bounds.check_whole(self.cells, least=1, most=size, what="declared cells")
+        if self.extras != size - self.cells:
+            raise ParameterError("expected sets of the cells that an attribute has")
+        others = [name for axis, name in enumerate(self.margin) if axis != self.inner]
+        bounds.check_list(self.walks, np.ndarray, "walks as arrays")
+        if len(others) != len(self.walks) or len(others) > 2:
+            raise ParameterError("expected one walk for each other axis, of which there are at most two")
+        for name, walk in zip(others, self.walks, strict=True):
+            if walk.dtype != np.int64 or walk.ndim != 1:
+                raise ParameterError("expected a walk as a list of whole numbers of 64 bits")
+            if len(walk) and not -domain[name].size <= int(walk.min()) <= int(walk.max()) < domain[name].size:
+                raise ParameterError("expected the steps of a walk among the cells of its attribute")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassSets:
+    """A class of questions: its name and the version of its rules, for the ledger, and its tables."""
+
+    name: str
+    rules: int
+    tables: tuple[TableSets, ...]
 
 
 def gaps(counts: Integers, released: Integers, denominator: int) -> Integers:
@@ -43,7 +114,7 @@ def gaps(counts: Integers, released: Integers, denominator: int) -> Integers:
     return denominator * counts - int(counts.sum()) * released
 
 
-def largest_error(table: ClassTable, gap: Integers, denominator: int) -> int:
+def largest_error(table: TableSets, gap: Integers, denominator: int) -> int:
     """The largest |count - n share| over all sets of one table, rounded up to whole records."""
     return -(-largest_gap(table, gap) // denominator)
 
@@ -53,19 +124,18 @@ def weigh(error: int, weight: int, *, whole: int) -> int:
     return -(-error * weight // whole)
 
 
-def largest_gap(table: ClassTable, gap: Integers) -> int:
+def largest_gap(table: TableSets, gap: Integers) -> int:
     """The largest absolute gap; `gap` is shaped by the sizes of the table's attributes."""
-    if not table.families:
+    if table.inner is None:
         return max(int(gap[gap > 0].sum()), -int(gap[gap < 0].sum()))
     inner = table.inner
     others = [axis for axis in range(gap.ndim) if axis != inner]
-    walks = [_NO_AXIS, _NO_AXIS, *(table.families[axis].walk() for axis in others)][-2:]
+    walks = [_NO_AXIS, _NO_AXIS, *table.walks][-2:]
     shape = [1, 1, *(gap.shape[axis] for axis in others)][-2:]
-    family = table.families[inner]
     lines = gap.transpose([*others, inner])
-    cells, kind = family.cells, int(family.kind)
-    if family.kind in (Kind.ONE, Kind.SIDE):
-        (lines, cells), kind = _with_sums(lines, family), _SUMS
+    cells, kind = table.cells, int(table.kind)
+    if table.kind in (Kind.ONE, Kind.SIDE):
+        (lines, cells), kind = _with_sums(lines, table), _SUMS
     ordered = np.ascontiguousarray(lines).reshape([*shape, lines.shape[-1]])
     by_place, line = np.zeros(cells, dtype=np.int64), np.zeros(ordered.shape[2], dtype=np.int64)
     plane, first_signs, second_signs = (
@@ -76,19 +146,19 @@ def largest_gap(table: ClassTable, gap: Integers) -> int:
     return max(int(one_by_one), int(by_place.max()))
 
 
-def _with_sums(lines: Integers, family: Family) -> tuple[Integers, int]:
+def _with_sums(lines: Integers, table: TableSets) -> tuple[Integers, int]:
     """The declared cells along the last axis with their running totals behind them, and how many numbers that is.
 
     Every one of them is the gap of a set of the family, the last one that of all declared cells, so that the largest
     is found without adding up: sums over the other axes are sums of these too.
     """
-    cells, extras = family.cells, family.extras
-    sums = cells if family.kind is Kind.SIDE else 1
+    cells, extras = table.cells, table.extras
+    sums = cells if table.kind is Kind.SIDE else 1
     whole = np.empty((*lines.shape[:-1], cells + sums + extras), dtype=np.int64)
     whole[..., :cells] = lines[..., :cells]
     whole[..., cells + sums :] = lines[..., cells:]
     declared, ends = whole[..., :cells], whole[..., cells : cells + sums]
-    if family.kind is Kind.SIDE:
+    if table.kind is Kind.SIDE:
         np.cumsum(declared, axis=-1, out=ends)
     else:
         np.sum(declared, axis=-1, keepdims=True, out=ends)
@@ -206,8 +276,6 @@ WHOLE = 2**16
 class ReleasedTables:
     """Tables of whole numerators over one denominator: the released share of the records in every cell."""
 
-    sets: tuple[Margin, ...]
-    """The sets of attributes that were looked at together; they decide which tables a class has."""
     tables: dict[Margin, NDArray[np.signedinteger[Any]]]
     """Flat, by the attributes in domain order."""
     denominator: int
@@ -221,32 +289,27 @@ class ClassQuestion:
     with its weight."""
 
     names: tuple[str, ...]
-    by_margin: dict[Margin, list[tuple[int, ClassTable, int]]]
+    rules: int
+    by_margin: dict[Margin, list[tuple[int, TableSets, int]]]
     shares: dict[Margin, NDArray[np.signedinteger[Any]]]
     """The released tables that are needed, flat, over `denominator`."""
     denominator: int
 
     @classmethod
-    def of(cls, domain: Domain, names: Sequence[str], released: ReleasedTables) -> ClassQuestion:
+    def of(cls, domain: Domain, classes: Sequence[ClassSets], released: ReleasedTables) -> ClassQuestion:
         """Refuses what the sensitivity of `questions/class_errors.py` does not hold for. Public arguments only."""
-        bounds.check_list(names, str, "a list of classes of questions by name")
+        names = _check_classes(domain, classes)
         bounds.check_type(released, ReleasedTables, "the released distribution by its tables")
-        if not names or len(set(names)) < len(names) or not set(names) <= set(CLASSES):
-            raise ParameterError(f"expected some of the classes {', '.join(CLASSES)}, each once")
-        _check_sets(domain, released.sets)
         bounds.check_type(released.tables, dict, "released tables by their attributes")
         bounds.check_whole(released.denominator, least=1, most=bounds.FACTORS, what="the common denominator")
         weights = _weights(names, released.weights)
-        by_margin: dict[Margin, list[tuple[int, ClassTable, int]]] = {}
-        for place, name in enumerate(names):
-            tables = CLASSES[name].tables(domain, released.sets)
-            if not tables or cells_of(domain, tables) > MAX_CELLS:
-                raise ParameterError(f"the class '{name}' has no table here, or tables of too many cells")
-            for table in tables:
-                weight = weights.get((name, table.margin), WHOLE)
+        by_margin: dict[Margin, list[tuple[int, TableSets, int]]] = {}
+        for place, asked in enumerate(classes):
+            for table in asked.tables:
+                weight = weights.get((asked.name, table.margin), WHOLE)
                 by_margin.setdefault(table.margin, []).append((place, table, weight))
         shares = {margin: _table(domain, margin, released) for margin in by_margin}
-        return cls(tuple(names), by_margin, shares, released.denominator)
+        return cls(names, classes[0].rules, by_margin, shares, released.denominator)
 
     def request(self) -> dict[str, Any]:
         """Everything that decides the numbers, for the ledger."""
@@ -257,7 +320,7 @@ class ClassQuestion:
         request: dict[str, Any] = {
             "ask": "class errors",
             "classes": list(self.names),
-            "rules": RULES,
+            "rules": self.rules,
             "tables": hasher.hexdigest(),
             "denominator": self.denominator,
         }
@@ -286,13 +349,33 @@ def _weights(names: Sequence[str], weights: object) -> dict[tuple[str, Margin], 
     return flat
 
 
-def _check_sets(domain: Domain, sets: object) -> None:
-    """Sets of attributes of the domain, each named once and in order."""
-    bounds.check_list(sets, tuple, "sets of attributes, each a tuple of names")
-    for names in cast("Sequence[Margin]", sets):
-        bounds.check_list(names, str, "a set of attributes as a tuple of names")
-        if tuple(name for name in domain.names if name in names) != names:
-            raise ParameterError("expected the attributes of every set in the order of the domain, each once")
+def _check_classes(domain: Domain, classes: object) -> tuple[str, ...]:
+    """The names of some classes, each once, all of one version, whose sets stay inside their tables."""
+    bounds.check_list(classes, ClassSets, "a list of classes of questions by their sets")
+    asked = cast("Sequence[ClassSets]", classes)
+    bounds.check_list([one.name for one in asked], str, "classes of questions with a name")
+    bounds.check_list(
+        [one.rules for one in asked], int, "classes of questions with the version of their rules"
+    )
+    names = tuple(one.name for one in asked)
+    if not names or len(set(names)) < len(names) or len({one.rules for one in asked}) > 1:
+        raise ParameterError("expected some classes of questions, each once, by the same rules")
+    for one in asked:
+        bounds.check_list(one.tables, TableSets, "the tables of a class by their sets")
+        for table in one.tables:
+            table.check(domain)
+        if not one.tables or sum(domain.cells(m) for m in {table.margin for table in one.tables}) > MAX_CELLS:
+            raise ParameterError(f"the class '{one.name}' has no table here, or tables of too many cells")
+    return names
+
+
+def _check_margin(domain: Domain, margin: object) -> None:
+    """Some attributes of the domain, each named once and in order."""
+    bounds.check_type(margin, tuple, "the attributes of a table as a tuple of names")
+    bounds.check_list(margin, str, "the attributes of a table as a tuple of names")
+    names = cast("Margin", margin)
+    if not names or tuple(name for name in domain.names if name in names) != names:
+        raise ParameterError("expected the attributes of every table in the order of the domain, each once")
 
 
 def _table(domain: Domain, margin: Margin, released: ReleasedTables) -> NDArray[np.signedinteger[Any]]:

@@ -16,22 +16,21 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain
+from maquette.errors import ParameterError
 from maquette.queries.base import Margin
 from maquette.queries.condition import Runs, complement, count, meet
+from maquette.questions.class_errors import MAX_CELLS, ClassSets, Kind, TableSets
 
 RULES = 2
 """The version of the rules below; a release stores it, since they decide what its certificates cover."""
 MAX_ATTRIBUTE = 2**20
 """Attributes with more cells are in no class."""
-MAX_CELLS = 2**28
-"""Cells of all tables of a class together."""
 MAX_STEPS = 2**32
 """Steps of all tables of a class together: some seconds. A table that takes more than its equal share of them has
 smaller families."""
@@ -48,21 +47,6 @@ others, or less; errors of comparisons on two attributes hardly grow with their 
 FEW = 10
 """Cells of an attribute that has few. Comparisons on it and another are off by a third to three quarters of what those
 on two attributes of many cells are (adult, salary and chicago_taxi, `python -m benchmarks class_certificates`)."""
-
-
-class Kind(IntEnum):
-    """A family of sets of the declared cells of one attribute; the numbers are those of the kernels."""
-
-    WHOLE = 0
-    """All cells, of an attribute that a question does not restrict."""
-    ONE = 1
-    """One cell, or all but one: equalities and their negations."""
-    SIDE = 2
-    """One-sided: all cells up to one or from one on, and those of ONE."""
-    RANGE = 3
-    """An interval of cells, or all but an interval."""
-    ANY = 4
-    """Any set of cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +181,10 @@ class ClassTable:
         """What it takes, about."""
         return self._cost(self.inner) if self.families else 1
 
+    def sets(self) -> TableSets:
+        """Its sets of cells as the gate takes them: plain arrays."""
+        return _sets(self)
+
     def _cost(self, inner: int) -> int:
         others = (family.sets for axis, family in enumerate(self.families) if axis != inner)
         return self.families[inner].size * math.prod(others)
@@ -283,6 +271,17 @@ def _tables(
 ) -> tuple[ClassTable, ...]:
     """The tables of a class, which are needed several times for one release."""
     return tuple(question_class.each_table(domain, sets))
+
+
+@lru_cache(maxsize=2**12)
+def _sets(table: ClassTable) -> TableSets:
+    """One value for each table: classes have tables in common, whose errors are found once."""
+    if not table.families:
+        return TableSets(table.margin)
+    inner = table.inner
+    walks = tuple(family.walk() for axis, family in enumerate(table.families) if axis != inner)
+    along = table.families[inner]
+    return TableSets(table.margin, inner, along.kind, along.cells, along.extras, walks)
 
 
 def _family(attribute: Attribute, kind: Kind) -> Family:
@@ -396,3 +395,16 @@ CLASSES = {
 def cells_of(domain: Domain, tables: Sequence[ClassTable]) -> int:
     """The cells of all tables, each set of attributes once."""
     return sum(domain.cells(margin) for margin in {table.margin for table in tables})
+
+
+def class_sets(domain: Domain, names: Sequence[str], sets: Sequence[Margin]) -> tuple[ClassSets, ...]:
+    """Some classes as the gate takes them; ParameterError where one has no table, or too many cells."""
+    if not names or len(set(names)) < len(names) or not set(names) <= set(CLASSES):
+        raise ParameterError(f"expected some of the classes {', '.join(CLASSES)}, each once")
+    asked: list[ClassSets] = []
+    for name in names:
+        tables = CLASSES[name].tables(domain, sets)
+        if not tables or cells_of(domain, tables) > MAX_CELLS:
+            raise ParameterError(f"the class '{name}' has no table here, or tables of too many cells")
+        asked.append(ClassSets(name, RULES, tuple(table.sets() for table in tables)))
+    return tuple(asked)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from maquette.core import any_order
 from maquette.core.any_order import Axis, Codes, Family, Statistic
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import ParameterError
 from maquette.queries.base import Margin
 from maquette.queries.condition import Runs, complement, meet

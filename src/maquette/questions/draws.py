@@ -23,7 +23,6 @@ from maquette.errors import ParameterError, WorkloadError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
 from maquette.questions.atoms import Atoms, Layout, atoms, layout, readable
-from maquette.questions.measurement import Receipt
 from maquette.questions.weighting import Weighting
 
 # Nested families of cells of one attribute: of any two sets, one holds the other or they are apart.
@@ -384,6 +383,10 @@ class Draw:
             plain["span"] = str(self.span)
         return plain if self.weight is None else plain | {"weight": self.weight.to_dict()}
 
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        """Codes of the attributes that the structure speaks of, one per row; the rest is free."""
+        return self.structure.columns(values, rng)
+
     def describe(self) -> str:
         """One line for the ledger."""
         digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
@@ -393,19 +396,3 @@ class Draw:
             f"smalldb, {self.structure.kind} over {', '.join(self.structure.attributes)}, {self.base} base, {by_weight}"
             f"{narrow}m={self.m}, grid 1/{self.resolution} count, whole numbers, {digest}"
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DrawnDatabase:
-    """A small database from the gate: what its structure makes of `values`, and the law it was drawn from."""
-
-    draw: Draw
-    values: list[NDArray[Any]]
-    epsilon: Fraction
-    weight: Fraction
-    """B: the factor per level."""
-    receipt: Receipt
-
-    def columns(self, rng: np.random.Generator) -> Codes:
-        """Codes of the attributes that the structure speaks of, one per row; the rest is free."""
-        return self.draw.structure.columns(self.values, rng)

@@ -11,26 +11,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.events import Receipt
+from maquette.core.asked import Asked
+from maquette.core.forms import Margin
 from maquette.errors import KeyReused, LedgerError
-from maquette.queries.base import Margin, Queries
-from maquette.queries.marginals import Binned
+from maquette.questions.binned import Binned
 from maquette.questions.noise import IndependentLaw, NoiseLaw
 
 if TYPE_CHECKING:
-    from maquette.accounting.ledger import Entry
+    from maquette.accounting.ledger.entry import Entry
+
+
+Q = TypeVar("Q", bound=Asked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measurement:
+class Measurement(Generic[Q]):
     """Noisy answers to a class of queries. `values` are whole numbers over `queries.denominator`."""
 
-    queries: Queries
+    queries: Q
     values: NDArray[np.int64]
     noise: NoiseLaw
     receipt: Receipt

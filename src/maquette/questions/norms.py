@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.forms import QueryForms, Weights
-from maquette.domain import Relation
+from maquette.domain.neighbours import Relation
 from maquette.errors import MechanismError, ParameterError
 
 MAX_DIMENSION, MAX_FACETS = 8, 2**13

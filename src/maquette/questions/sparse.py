@@ -25,11 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.asked import Asked
 from maquette.core.forms import QueryForms
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import LedgerError, ParameterError
-from maquette.queries import canonical_hash
-from maquette.queries.base import Queries
 from maquette.questions import bounds
 from maquette.questions.measurement import Epoch, EpochTerms, Verdict
 from maquette.questions.noise import Gaussian, Laplace, sqrt_up
@@ -118,14 +117,13 @@ def check_terms(terms: EpochTerms) -> None:
 class Guess:
     """A guess of one query's answer, a whole number over its denominator, and what the ledger says about it."""
 
-    queries: Queries
+    queries: Asked
     guess: int
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @property
-    def body(self) -> dict[str, Any]:
-        """What the ledger says about it."""
-        return bounds.described({"query": canonical_hash(self.queries), "guess": self.guess}, self.about)
+    def body(self, query: str) -> dict[str, Any]:
+        """What the ledger says about it; `query` is the name of the query."""
+        return bounds.described({"query": query, "guess": self.guess}, self.about)
 
 
 def check_guess(domain: Domain, guess: Guess, epoch: Epoch) -> QueryForms:

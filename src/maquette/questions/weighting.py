@@ -5,6 +5,7 @@ Weights are whole numbers over a grid, so that a weighted table is a table of wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.domain import Attribute, Domain
-from maquette.errors import ParameterError
+from maquette.core.forms import Margin
+from maquette.domain.attribute import Attribute
+from maquette.domain.universe import Universe as Domain
+from maquette.errors import MechanismError, ParameterError
+from maquette.questions import bounds
+from maquette.questions.drawing import ExactCounts
 
 GRID = 2**10
 """Weights are multiples of 1/GRID of the largest one."""
@@ -42,6 +47,29 @@ class Weighting:
 
     def array(self) -> NDArray[np.int64]:
         return np.array(self.numerators, dtype=np.int64)
+
+
+def check_weight(domain: Domain, weight: Weighting, tables: Iterable[Margin]) -> None:
+    """One weight per cell of an attribute, and tables over it and the class that can be held."""
+    bounds.check_type(weight, Weighting, "weights of records")
+    bounds.check_whole(weight.grid, least=1, most=bounds.FACTORS, what="the grid of weights")
+    if weight.attribute not in domain or len(weight.numerators) != domain[weight.attribute].size:
+        raise ParameterError("expected one weight per cell of an attribute of the table")
+    if not all(type(number) is int and 0 <= number <= weight.grid for number in weight.numerators):
+        raise ParameterError("expected weights from 0 to 1, whole numbers over the grid")
+    for margin in tables:
+        wide = {*margin, weight.attribute}
+        if domain.cells(wide) > MAX_WEIGHTED_CELLS:
+            wide_names = ", ".join(name for name in domain.names if name in wide)
+            raise MechanismError(
+                f"a weighted table over {wide_names} has more than {MAX_WEIGHTED_CELLS:,} cells"
+            )
+
+
+def total_weight(engine: ExactCounts, weight: Weighting) -> NDArray[np.int64]:
+    """The total weight of the records, in units of the largest weight, rounded up: at most 2^32 times 2^30 before."""
+    counts = engine.margins([(weight.attribute,)])[(weight.attribute,)]
+    return np.array([-(-int(counts @ weight.array()) // weight.grid)])
 
 
 def weighting(domain: Domain, name: str) -> Weighting:

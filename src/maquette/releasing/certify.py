@@ -26,15 +26,17 @@ from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import ClassForecast, Curator, Prepared
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
-from maquette.questions.class_errors import WHOLE
-from maquette.questions.classes import CLASSES, MAX_CELLS, SMALL, ClassTable, cells_of
-from maquette.questions.draws import DrawnDatabase
+from maquette.questions.class_errors import MAX_CELLS, WHOLE
+from maquette.questions.classes import CLASSES, SMALL, ClassTable, cells_of, class_sets
+from maquette.questions.drawing import DrawnDatabase
+from maquette.questions.draws import Draw
 from maquette.questions.measurement import NoisyCounts, Size
-from maquette.questions.noise import Gaussian, IndependentLaw, law_at
+from maquette.questions.noise import Gaussian, IndependentLaw
 from maquette.results.distribution import Distribution, marginal_places, records, weights_of
 from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate
 from maquette.sculpt.model import SculptModel
-from maquette.theory import ratios
+from maquette.theory import quantiles, ratios
+from maquette.theory.quantiles import law_at
 from maquette.theory.ratios import Gap
 
 if TYPE_CHECKING:
@@ -128,7 +130,11 @@ def certify_classes(
         for name in names
         if CLASSES[name].parts
     }
-    measurement = curator.class_errors(names, distribution.released(names, weights), price=price)
+    measurement = curator.class_errors(
+        class_sets(distribution.domain, names, distribution.sets),
+        distribution.released(names, weights),
+        price=price,
+    )
     share = beta_for_noise(beta, certificates, public=size.public)
     groups = [Group(name, 0, 1) for name in names]
     bounded = _gap(measurement.noise, size, model, beta=beta, share=share, decided_by_size=decided_by_size)
@@ -202,7 +208,7 @@ def share_of_beta(beta: float, certificates: int) -> float:
 def certify_draw(
     curator: Curator,
     queries: Queries,
-    sample: DrawnDatabase,
+    sample: DrawnDatabase[Draw],
     *,
     size: Size,
     price: Fraction,
@@ -248,7 +254,9 @@ def _gap(
     of the tenth part of beta that all certificates, and the guarantee instead of them, set aside for it.
     """
     if size.public:
-        return float(size.divisor), ratios.joint_gap(error=noise.lower_quantile(beta=share), size_error=0.0)
+        return float(size.divisor), ratios.joint_gap(
+            error=quantiles.lower_quantile(noise, beta=share), size_error=0.0
+        )
     by_tables = model.total_of_tables if isinstance(model, SculptModel) else None
     value, law = by_tables or (float(size.divisor), size.noise)
     is_decided_before = by_tables is not None or not decided_by_size
@@ -258,7 +266,7 @@ def _gap(
             return value, ratios.dependent_gap(deviation=both[0], size_deviation=both[1], beta=share)
     among = records(size, model, beta=beta)
     return among.value, ratios.joint_gap(
-        error=noise.lower_quantile(beta=share), size_error=among.value - among.least
+        error=quantiles.lower_quantile(noise, beta=share), size_error=among.value - among.least
     )
 
 
@@ -274,7 +282,7 @@ def expected_alpha(prepared: Prepared, *, price: Fraction, certificates: int = 1
     public, noise = sizing.size_is_public(task), law_at(price, unit=task.unit)
     beta = task.beta if certificates == 1 else share_of_beta(task.beta, certificates)
     share = beta_for_noise(beta, certificates, public=public)
-    margin = noise.lower_quantile(beta=share)
+    margin = quantiles.lower_quantile(noise, beta=share)
     if isinstance(noise, Gaussian) and not public:
         together = ratios.dependent_gap(deviation=noise.deviation, size_deviation=0.0, beta=share)
         margin = float(together(np.zeros(1))[0])
@@ -380,7 +388,7 @@ class Offer:
         certificates = len(names) + self.is_workload_certified
         each = share_of_beta(task.beta, certificates)
         beta = beta_for_noise(each, certificates, public=sizing.size_is_public(task))
-        margin = law_at(self.price, vector, unit=task.unit).lower_quantile(beta=beta)
+        margin = quantiles.lower_quantile(law_at(self.price, vector, unit=task.unit), beta=beta)
         return tuple(
             ClassForecast(
                 name,

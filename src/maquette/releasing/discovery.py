@@ -26,11 +26,11 @@ from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, charged
 from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.discovery.curator import DiscoveryCurator
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
 from maquette.domain import values as calendars
 from maquette.domain.review import MISSING_WORDS
 from maquette.errors import DomainError, LedgerError, MechanismError, ParameterError
-from maquette.gate.curator import DiscoveryCurator
 from maquette.gate.handle import open_columns, raw_columns
 from maquette.questions.findings import FIRST_YEAR, NUMBERS, YEARS
 from maquette.questions.noise import IndependentLaw

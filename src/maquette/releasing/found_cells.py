@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from maquette.domain import Attribute, Kind
 from maquette.questions.findings import MAX_BORDERS, NUMBERS
 from maquette.questions.noise import IndependentLaw
+from maquette.theory import quantiles
 
 Counts = NDArray[np.int64]
 
@@ -49,7 +50,7 @@ MANY_MISSING = 2
 
 def occupied(counts: Counts, noise: IndependentLaw) -> tuple[int, int] | None:
     """The first and the last cell with more records than noise makes of none; None where no cell has."""
-    cells = np.flatnonzero(counts > noise.lower_quantile(beta=STRAY, count=len(counts)))
+    cells = np.flatnonzero(counts > quantiles.lower_quantile(noise, beta=STRAY, count=len(counts)))
     return (int(cells[0]), int(cells[-1])) if len(cells) else None
 
 

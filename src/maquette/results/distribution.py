@@ -43,8 +43,8 @@ from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.queries.base import Margin, Queries
 from maquette.queries.marginals import Marginals
 from maquette.questions.bounds import FACTORS
-from maquette.questions.class_errors import WHOLE, ReleasedTables
-from maquette.questions.classes import CLASSES, ClassTable, Kind
+from maquette.questions.class_errors import WHOLE, Kind, ReleasedTables
+from maquette.questions.classes import CLASSES, ClassTable
 from maquette.questions.measurement import Size
 from maquette.sculpt.model import SculptModel
 
@@ -120,13 +120,11 @@ class Distribution:
         """All tables that some classes need, for the gate; with weights of those tables, public ones."""
         needed = {table.margin for name in classes for table in CLASSES[name].tables(self.domain, self.sets)}
         if self.source == "answers":
-            return ReleasedTables(
-                self.sets, {m: self.table(m) for m in needed}, self.denominator, weights or {}
-            )
+            return ReleasedTables({m: self.table(m) for m in needed}, self.denominator, weights or {})
         assert self.database is not None
         by_margin = count_margins(self.domain.sizes, self.database.columns, needed)
         tables = {m: t.ravel() for m, t in by_margin.items()}
-        return ReleasedTables(self.sets, tables, self.denominator, weights or {})
+        return ReleasedTables(tables, self.denominator, weights or {})
 
 
 def distribution_of(

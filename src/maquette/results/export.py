@@ -24,7 +24,7 @@ import numpy as np
 from maquette import _check
 from maquette._arguments import checks
 from maquette.domain import Attribute
-from maquette.domain.domain import neighbours
+from maquette.domain.neighbours import neighbours
 from maquette.errors import ParameterError, ReleaseError
 from maquette.results import replacing, wording
 from maquette.results.folder import REPORT

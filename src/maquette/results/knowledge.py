@@ -39,7 +39,7 @@ from maquette.queries import condition
 from maquette.queries.base import Queries, Sensitivity
 from maquette.queries.condition import MAX_COMPARED_CELLS, Condition, Every, Leaf
 from maquette.queries.predicates import of_condition
-from maquette.questions.noise import Gaussian, law_at
+from maquette.questions.noise import Gaussian
 from maquette.results import wording
 from maquette.results.covering import (
     Combination,
@@ -53,7 +53,8 @@ from maquette.results.covering import (
 from maquette.results.distribution import records
 from maquette.results.statements import Estimate, Source
 from maquette.sculpt.model import SculptModel
-from maquette.theory import ratios
+from maquette.theory import quantiles, ratios
+from maquette.theory.quantiles import law_at
 from maquette.theory.ratios import Gap
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Knowledge:
         betas = [release.beta * (part - for_size) / count for part in (1.0, 1 - MODEL_PART)]
         n = records(size, release.model, beta=release.beta)
         apart = [
-            ratios.joint_gap(error=noise.lower_quantile(beta=beta), size_error=n.value - n.least)
+            ratios.joint_gap(error=quantiles.lower_quantile(noise, beta=beta), size_error=n.value - n.least)
             for beta in betas
         ]
         ways = [(n.value, apart[0], apart[1])]

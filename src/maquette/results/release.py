@@ -22,7 +22,7 @@ from maquette._version import __version__
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain, Persons, Relation
 from maquette.domain.attribute import Attribute
-from maquette.domain.domain import neighbours
+from maquette.domain.neighbours import neighbours
 from maquette.errors import ReleaseError
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted, answer_from

@@ -15,7 +15,7 @@ from maquette.mechanisms.base import Guarantee as Guarantee
 from maquette.queries.base import Queries
 from maquette.questions.classes import CLASSES, RULES
 from maquette.results import wording
-from maquette.theory import population
+from maquette.theory import population, quantiles
 
 if TYPE_CHECKING:
     from maquette.results.release import Release
@@ -389,7 +389,7 @@ def of_release(release: Release, query: str | Queries | None) -> Population:
     if error is None or error >= 1 or release.size.unpaid:
         return Population(1.0, min(failure, 1.0), scope)
     noise, beta = release.size.noise, release.beta
-    n = release.size.divisor - (0.0 if noise is None else noise.quantile(SIZE_PART * beta))
+    n = release.size.divisor - (0.0 if noise is None else quantiles.quantile(noise, SIZE_PART * beta))
     if n < 1:
         return Population(1.0, failure, scope)
     sampled = beta if noise is None else (1 - SIZE_PART) * beta

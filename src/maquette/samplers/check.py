@@ -7,21 +7,22 @@ whoever made them. Sizes that no machine holds are refused too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import parts_of
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import names
 from maquette.queries.base import Margin
 from maquette.questions import bounds
 from maquette.questions import draws as public
 from maquette.questions.atoms import Atoms
-from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting
+from maquette.questions.drawing import Shape
+from maquette.questions.weighting import check_weight
 
 MAX_LISTED_DATABASE_ROWS = 2**20
 """Rows of a small database that is chosen from a list."""
@@ -48,7 +49,7 @@ _STRUCTURES = (
 _WITH_COUNTER = _STRUCTURES[:5]
 
 
-def check_draw(domain: Domain, question: public.Draw) -> None:
+def check_draw(domain: Domain, question: object) -> Shape:
     """A class over the table's own domain, a number of rows that the sampler can hold, weights that fit."""
     if type(question) is not public.Draw or type(question.structure) not in _STRUCTURES:
         raise ParameterError("expected a draw of a known structure")
@@ -66,50 +67,7 @@ def check_draw(domain: Domain, question: public.Draw) -> None:
     if question.weight is not None:
         check_weight(domain, question.weight, tables_of(domain, question.structure))
         _check_factors(question, question.weight.grid)
-
-
-def check_database(domain: Domain, database: public.DrawnDatabase) -> None:
-    """A small database of exactly m rows, every code a cell of its class."""
-    bounds.check_type(database, public.DrawnDatabase, "a drawn database")
-    question = database.draw
-    check_draw(domain, question)
-    limits, rows = _limits(domain, question.structure), _rows(question)
-    bounds.check_list(database.values, np.ndarray, "the columns of a small database as arrays")
-    if len(database.values) != len(limits):
-        raise ParameterError(f"expected {len(limits)} columns of a small database")
-    for column, size in zip(database.values, limits, strict=True):
-        _check_codes(column, (rows,), size, f"{rows} codes per column of a small database")
-
-
-def fitted(domain: Domain, question: public.Draw, values: Sequence[NDArray[Any]]) -> list[NDArray[np.uint64]]:
-    """What was drawn, in the shape that is public before the look: its columns, its rows, codes below their limits.
-
-    A sampler that returns another shape is wrong about accuracy; to show it, or to refuse it, would tell of the table.
-    """
-    columns: list[NDArray[np.uint64]] = []
-    for place, size in enumerate(_limits(domain, question.structure)):
-        column = np.zeros(_rows(question), dtype=np.uint64)
-        given = np.ravel(values[place])[: len(column)] if place < len(values) else column
-        column[: len(given)] = np.minimum(given.astype(np.uint64), np.uint64(size - 1))
-        columns.append(column)
-    return columns
-
-
-def check_weight(domain: Domain, weight: Weighting, tables: Iterable[Margin]) -> None:
-    """One weight per cell of an attribute, and tables over it and the class that can be held."""
-    bounds.check_type(weight, Weighting, "weights of records")
-    bounds.check_whole(weight.grid, least=1, most=bounds.FACTORS, what="the grid of weights")
-    if weight.attribute not in domain or len(weight.numerators) != domain[weight.attribute].size:
-        raise ParameterError("expected one weight per cell of an attribute of the table")
-    if not all(type(number) is int and 0 <= number <= weight.grid for number in weight.numerators):
-        raise ParameterError("expected weights from 0 to 1, whole numbers over the grid")
-    for margin in tables:
-        wide = {*margin, weight.attribute}
-        if domain.cells(wide) > MAX_WEIGHTED_CELLS:
-            wide_names = ", ".join(name for name in domain.names if name in wide)
-            raise MechanismError(
-                f"a weighted table over {wide_names} has more than {MAX_WEIGHTED_CELLS:,} cells"
-            )
+    return Shape(_rows(question), tuple(_limits(domain, question.structure)))
 
 
 def tables_of(domain: Domain, structure: public.Structure) -> list[Margin]:

@@ -16,17 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import answers_on
+from maquette.domain.universe import Universe
 from maquette.questions import draws as public
 from maquette.questions.atoms import Atoms
+from maquette.questions.drawing import Draws, ExactCounts, Shape
 from maquette.questions.draws import Family
 from maquette.questions.weighting import Weighting
 from maquette.samplers.brackets import Scale, Uniform
+from maquette.samplers.check import check_draw
 from maquette.samplers.laws import Bits
 from maquette.samplers.lists import Column, Listed, all_multisets, levels_of, sequence_weights
 from maquette.samplers.ordered import Base, Intervals, Nested, Node, Thresholds
 from maquette.samplers.slices import Blocks, Counter, Report, Slices
 from maquette.samplers.trees import Forest
-from maquette.samplers.trellis import TableCounts, Trellis, WeightedTable
+from maquette.samplers.trellis import Trellis, WeightedTable
 
 Integers = NDArray[np.int64]
 Values = list[NDArray[np.uint64]]
@@ -34,7 +37,6 @@ Values = list[NDArray[np.uint64]]
 Codes = Sequence[NDArray[Any]]
 """A given database in the same form."""
 
-_LOW = np.uint64(2**32 - 1)
 _ANY_DECAY = Fraction(1, 2)
 """A counter asks for a decay to choose its windows; the level of one database needs none."""
 
@@ -43,7 +45,7 @@ _ANY_DECAY = Fraction(1, 2)
 class View:
     """What a class is counted over: the table as the draw sees it, the base measure, the levels and their decay."""
 
-    table: TableCounts
+    table: ExactCounts
     base: public.Base
     scale: Scale
     decay: Fraction
@@ -66,7 +68,7 @@ class Structured:
     """The error of a given database in counts, rounded up: its level at one level per count."""
 
 
-def run(question: public.Draw, table: TableCounts, *, decay: Fraction, bits: Bits, report: Report) -> Values:
+def run(question: public.Draw, table: ExactCounts, *, decay: Fraction, bits: Bits, report: Report) -> Values:
     """Draw from the private table. What is returned has the law of the exponential mechanism, exactly."""
     uniform, view = Uniform(bits), view_of(question, table, decay)
     counted_class = COUNTERS[question.structure.kind].count(question.structure, view)
@@ -75,24 +77,19 @@ def run(question: public.Draw, table: TableCounts, *, decay: Fraction, bits: Bit
     )
 
 
-def error_of(question: public.Draw, values: Codes, table: TableCounts) -> int:
+def error_of(question: public.Draw, values: Codes, table: ExactCounts) -> int:
     """max over q of |q(x) - (n/m) q(y)| in counts, rounded up, by the score of the database's own class."""
     view = view_of(question, table, _ANY_DECAY)
     in_counts = replace(view, scale=replace(view.scale, resolution=1))
     return COUNTERS[question.structure.kind].error(question.structure, in_counts, values)
 
 
-def view_of(question: public.Draw, table: TableCounts, decay: Fraction) -> View:
+def view_of(question: public.Draw, table: ExactCounts, decay: Fraction) -> View:
     """The table, weighted where records weigh, with what the question says about levels."""
     return View(weighted_view(table, question.weight), question.base, scale_of(question), decay)
 
 
-def total_weight(engine: TableCounts, weight: Weighting) -> NDArray[np.int64]:
-    """The total weight of the records, in units of the largest weight, rounded up."""
-    return np.array([-(-weighted_view(engine, weight).size() // weight.grid)])
-
-
-def weighted_view(engine: TableCounts, weight: Weighting | None) -> TableCounts:
+def weighted_view(engine: ExactCounts, weight: Weighting | None) -> ExactCounts:
     """The counts of a table as a draw sees them: of records that are alike, or that weigh."""
     return engine if weight is None else WeightedTable(engine, weight)
 
@@ -142,7 +139,7 @@ def window_step(decay: Fraction) -> int:
     return max(1, round(0.7 / max(-math.log(decay), 1e-6)))
 
 
-def column_of(engine: TableCounts, attribute: str, *, cells: int | None = None) -> Column:
+def column_of(engine: ExactCounts, attribute: str, *, cells: int | None = None) -> Column:
     """The records of one attribute, in its declared cells or in the first so many."""
     codes, counts = engine.distinct(attribute)
     declared = engine.domain[attribute]
@@ -177,7 +174,7 @@ def _forest_error(structure: public.Forest, view: View, values: Codes) -> int:
     return counter.level([np.flatnonzero(column).tolist() for column in values])
 
 
-def forest_of(forest: public.Forest, engine: TableCounts, scale: Scale) -> Forest:
+def forest_of(forest: public.Forest, engine: ExactCounts, scale: Scale) -> Forest:
     """The forest with the counts of ones."""
     number = {name: i for i, name in enumerate(forest.attributes)}
     edges = public.rooted(forest.attributes, forest.edges) or []
@@ -257,7 +254,7 @@ def _atoms_error(structure: public.Listed | public.Trellis, view: View, values: 
     return int(levels[0])
 
 
-def atom_records(atoms: Atoms, engine: TableCounts) -> Integers:
+def atom_records(atoms: Atoms, engine: ExactCounts) -> Integers:
     """How many records each atom has."""
     table = engine.margins([atoms.attributes])[atoms.attributes].ravel()
     records = np.zeros(atoms.count, dtype=np.int64)
@@ -281,7 +278,7 @@ def _candidates_error(structure: public.Candidates, view: View, values: Codes) -
 
 
 def candidate_levels(
-    candidates: public.Candidates, engine: TableCounts, scale: Scale, *, unit: int
+    candidates: public.Candidates, engine: ExactCounts, scale: Scale, *, unit: int
 ) -> Integers:
     """The level of every candidate, its error taken over `unit` numerators (see `levels_of`)."""
     exact, n = engine.answer(candidates.forms), engine.size()
@@ -307,15 +304,19 @@ COUNTERS: dict[str, Structured] = {
 """By the kind of structure."""
 
 
-def split_words(values: Values) -> list[Integers]:
-    """Codes up to 2^64 as pairs of numbers that every payload can hold."""
-    return [half.astype(np.int64) for v in values for half in (v >> np.uint64(32), v & _LOW)]
+class ExactDraws(Draws):
+    """The sampler of this package: exact draws of every structure that it knows."""
+
+    def check(self, domain: Universe, question: object) -> Shape:
+        return check_draw(domain, question)
+
+    def run(
+        self, question: public.Draw, counts: ExactCounts, *, decay: Fraction, bits: Bits, report: Report
+    ) -> Values:
+        return run(question, counts, decay=decay, bits=bits, report=report)
+
+    def error(self, question: public.Draw, values: Codes, counts: ExactCounts) -> int:
+        return error_of(question, values, counts)
 
 
-def join_words(halves: list[Integers]) -> list[NDArray[Any]]:
-    """The codes of `split_words`; int64 where they fit."""
-    joined = [
-        (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
-        for high, low in zip(halves[::2], halves[1::2], strict=True)
-    ]
-    return [v.astype(np.int64) if int(v.max(initial=0)) < 2**63 else v for v in joined]
+EXACT_DRAWS = ExactDraws()

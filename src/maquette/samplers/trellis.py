@@ -11,17 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import PartCounts, joined, parts_of
-from maquette.core.forms import QueryForms
-from maquette.domain import Domain
+from maquette.core.forms import Margin, QueryForms
+from maquette.domain.universe import Universe
 from maquette.errors import ParameterError
-from maquette.queries.base import Margin
 from maquette.questions.atoms import Atoms, Integers, Layout
+from maquette.questions.drawing import ExactCounts
 from maquette.questions.weighting import Weighting
 from maquette.samplers.brackets import Bracket, Scale, Uniform
 
@@ -204,40 +204,17 @@ def _moves(atoms: Atoms, layout: Layout) -> list[_Move]:
 # f) + f = 1.
 
 
-class TableCounts(Protocol):
-    """What a draw asks of a table: exact whole numbers. Where they come from is not the samplers' business."""
-
-    @property
-    def domain(self) -> Domain: ...
-
-    def size(self) -> int:
-        """The number of records, or their total weight over the grid."""
-        ...
-
-    def distinct(self, name: str) -> tuple[NDArray[Any], Integers]:
-        """The distinct codes of one attribute, increasing, and how many records have each."""
-        ...
-
-    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
-        """Tables over a few attributes each."""
-        ...
-
-    def answer(self, query_forms: QueryForms) -> Integers:
-        """Numerators of all answers."""
-        ...
-
-
 class WeightedTable:
     """The counts of a table whose records weigh, in numerators over the grid. Exact, and private."""
 
-    def __init__(self, engine: TableCounts, weighting: Weighting) -> None:
+    def __init__(self, engine: ExactCounts, weighting: Weighting) -> None:
         _check_fit(engine.domain, weighting)
         self._engine = engine
         self._name = weighting.attribute
         self._weights = weighting.array()
 
     @property
-    def domain(self) -> Domain:
+    def domain(self) -> Universe:
         return self._engine.domain
 
     def size(self) -> int:
@@ -278,6 +255,6 @@ def _sums(part: PartCounts, table: Integers) -> list[Integers]:
     return sums
 
 
-def _check_fit(domain: Domain, weighting: Weighting) -> None:
+def _check_fit(domain: Universe, weighting: Weighting) -> None:
     if weighting.attribute not in domain or len(weighting.numerators) != domain[weighting.attribute].size:
         raise ParameterError(f"expected one weight per cell of '{weighting.attribute}'")

@@ -22,8 +22,9 @@ from maquette.mechanisms.base import Task
 from maquette.mechanisms.residual import RESIDUAL_FOR_ROWS, allocate, least_variances
 from maquette.models.residual import cell_variance
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.marginals import Marginals, table_sensitivity
+from maquette.queries.marginals import Marginals
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.questions.binned import table_sensitivity
 from maquette.theory import existence
 
 _GRID = 2**20

@@ -23,9 +23,10 @@ from maquette.models.histogram import (
     size_tail,
 )
 from maquette.queries.base import Columns, Margin, Queries
-from maquette.queries.marginals import Binned, count_binned
+from maquette.questions.binned import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import Gaussian, law_of_variance
+from maquette.theory import quantiles
 
 _SMOOTH = 4.0
 """The variance of an integer Gaussian draw from which on a sum of them cannot be told from one draw."""
@@ -132,7 +133,7 @@ class SculptModel:
         sizes, counts = np.unique(np.abs(weights[weights != 0]), return_counts=True)
         groups = [(float(count), float(size)) for size, count in zip(sizes, counts, strict=True)]
         law = law_of_variance(table.variance, pure=True)
-        noise = law.sum_quantile(groups, beta=share) if groups else 0.0
+        noise = quantiles.sum_quantile(law, groups, beta=share) if groups else 0.0
         return ends_by_bounds(count, total, noise=noise, size_error=error, lean=0.0)
 
     def total(self, *, beta: float) -> tuple[float, float]:
@@ -155,10 +156,14 @@ class SculptModel:
                 return max(values[0], 1.0), size_tail(self.size, beta)
             table = one_way[best - 1]
             law = law_of_variance(table.variance, pure=True)
-            return max(values[best], 1.0), law.sum_quantile([(float(len(table.counts)), 1.0)], beta=share)
+            return max(values[best], 1.0), quantiles.sum_quantile(
+                law, [(float(len(table.counts)), 1.0)], beta=share
+            )
         weights = self._variance_of_total / np.array(variances)
         law = law_of_variance(self._variance_of_total, pure=False)
-        return max(float(weights @ np.array(values)), 1.0), law.sum_quantile([(1.0, 1.0)], beta=share)
+        return max(float(weights @ np.array(values)), 1.0), quantiles.sum_quantile(
+            law, [(1.0, 1.0)], beta=share
+        )
 
     @property
     def total_of_tables(self) -> tuple[float, Gaussian] | None:

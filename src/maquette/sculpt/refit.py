@@ -20,7 +20,7 @@ from maquette.accounting.events import Receipt
 from maquette.models.answers import SmallDatabase
 from maquette.models.residual import ResidualModel, centre
 from maquette.queries.base import Margin
-from maquette.queries.marginals import Binned, Cuts
+from maquette.questions.binned import Binned, Cuts
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import law_of_variance
 from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, bin_index, nested_cuts, smooth_one_way

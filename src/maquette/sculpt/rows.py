@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
-from maquette.queries.marginals import labels
+from maquette.questions.binned import labels
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements, TableEstimate, iterative_fit
 from maquette.sculpt.sampler import RowSampler

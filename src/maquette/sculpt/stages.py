@@ -19,7 +19,8 @@ from maquette.accounting.budget import UNITS
 from maquette.mechanisms.base import Curator, Task
 from maquette.models.fits import fit_tree, tree_widths
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Binned, Cuts, Marginals
+from maquette.queries.marginals import Marginals
+from maquette.questions.binned import Binned, Cuts
 from maquette.questions.measurement import Measurement, NoisyTable, Size
 from maquette.questions.noise import NoiseRequest
 from maquette.sculpt.allocation import (

@@ -21,6 +21,7 @@ from maquette.models.hypothesis import Prior
 from maquette.queries.base import Queries
 from maquette.releasing.payment import budget_there, open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.rules import (
     AUTO,
@@ -126,7 +127,9 @@ def session(
     require_total(book, epsilon=total_epsilon, delta=total_delta)
     rules, expected_errors = ways.choose(book, key)
     name = key or own_key(rules, table)
-    curator = OnlineCurator(table, book, key=name, budget=rules.budget)  # refuses another table
+    curator = OnlineCurator(
+        table, book, key=name, budget=rules.budget, draws=EXACT_DRAWS
+    )  # refuses another table
     if book.find(name) is None:
         is_public = rules.relation is Relation.REPLACE_ONE
         rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)

@@ -53,9 +53,9 @@ from maquette.mechanisms.session_plan import (
 from maquette.models.hypothesis import LOG_MIXING
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
-from maquette.questions.noise import law_at
 from maquette.releasing.payment import exceeded, refusal_of, warn_if_pure, ways_of
 from maquette.theory.existence import facts_of
+from maquette.theory.quantiles import law_at
 
 MECHANISMS = ("direct", "median", "pmw")
 AUTO = "auto"

@@ -22,8 +22,8 @@ from maquette.models.answers import SmallDatabase
 from maquette.models.hypothesis import Hypothesis, Prior, Released, hypothesis_for
 from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
-from maquette.queries.marginals import Binned
 from maquette.questions.answers import GRID
+from maquette.questions.binned import Binned
 from maquette.questions.measurement import NoisyTable, Size, Step, Verdict, has_outcome, read_step, verdict_of
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest
 from maquette.sessions.question import Past, Question

@@ -14,8 +14,8 @@ from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.mechanisms.strategies import pair_tables
 from maquette.models.answers import SmallDatabase, database, largest_remainder
 from maquette.models.survey import Survey
-from maquette.queries.marginals import Binned
 from maquette.questions.answers import GRID
+from maquette.questions.binned import Binned
 from maquette.sessions.question import Question
 from maquette.sessions.state import State
 

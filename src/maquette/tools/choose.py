@@ -16,7 +16,7 @@ from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.queries.base import Queries
+from maquette.queries.base import Queries, canonical_hash
 from maquette.queries.predicates import predicates
 from maquette.queries.ranges import Prefixes, prefixes
 from maquette.questions.answers import ChoiceQuestion
@@ -148,9 +148,10 @@ class _Candidates:
 
     @property
     def facts(self) -> Any:
+        name = canonical_hash(self.queries)
         if self.question is not None:
-            return self.question.request()
-        return ChoiceQuestion("nearest", self.queries, (self.answers,)).request() | {"ask": "select"}
+            return self.question.request(name)
+        return ChoiceQuestion("nearest", self.queries, (self.answers,)).request(name) | {"ask": "select"}
 
     def name(self, index: int) -> Any:
         return self.queries.text(index) if self.names is None else self.names[index]

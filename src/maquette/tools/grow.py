@@ -35,6 +35,7 @@ from maquette.queries.base import Queries
 from maquette.questions.answers import ChoiceQuestion
 from maquette.releasing.payment import Place
 from maquette.results.release import Release
+from maquette.samplers.draw import EXACT_DRAWS
 from maquette.tools.envelope import Payment, envelope_for
 
 MAX_CELLS = 4096
@@ -91,7 +92,7 @@ def grow(
     facts = {"queries": workload.spec(), "rows": rows, "source": _digest(pool)}
     payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
     with envelope_for(table, payment, tag="choice", about={"score": "row by row", "what": facts}) as opened:
-        curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
+        curator = Curator(table, opened.book, key=opened.key, budget=opened.budget, draws=EXACT_DRAWS)
         whole = opened.units
         price = Fraction(whole // rows, UNITS)
         if not price:

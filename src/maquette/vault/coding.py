@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
-from maquette.domain import Attribute, Domain, Kind
+from maquette.domain.attribute import Attribute, Kind
+from maquette.domain.universe import Universe as Domain
 from maquette.domain.values import EXACT, cell_of, key, plain_number, spell_float, spelling, trim
 from maquette.errors import DomainError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.vault.coding import code_type
 
 Coded = Mapping[str, NDArray[Any]]

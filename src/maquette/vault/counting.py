@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import PartCounts
+from maquette.core.forms import Margin
 from maquette.core.tables import MAX_TABLE_CELLS, count_margins
-from maquette.domain import Domain
-from maquette.queries.base import Margin
-from maquette.queries.marginals import Binned, count_binned
+from maquette.domain.universe import Universe as Domain
+from maquette.questions.binned import Binned, count_binned
 from maquette.vault.commitment import LANES, add_records, pack
 
 Coded = dict[str, NDArray[Any]]

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from maquette.core import any_order
 from maquette.core.answering import PartCounts, joined, parts_of
-from maquette.core.forms import QueryForms
-from maquette.domain import Domain
+from maquette.core.forms import Margin, QueryForms
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import SourceError
-from maquette.queries.base import Margin
-from maquette.queries.marginals import Binned
 from maquette.questions.answers import Answers, count_errors, signed_errors
-from maquette.questions.class_errors import WHOLE, ClassQuestion, gaps, largest_error, weigh
-from maquette.questions.classes import ClassTable
+from maquette.questions.binned import Binned
+from maquette.questions.class_errors import WHOLE, ClassQuestion, TableSets, gaps, largest_error, weigh
 from maquette.questions.combinations import CombinationQuestion, axes_of
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.vault.counting import (
@@ -340,7 +338,7 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
         for margin, counts in engine.margins(margins).items():
             shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
             gap = gaps(counts, shares, question.denominator)
-            errors: dict[ClassTable, int] = {}  # classes have tables in common
+            errors: dict[TableSets, int] = {}  # classes have tables in common
             for place, table, weight in question.by_margin[margin]:
                 if table not in errors:
                     errors[table] = largest_error(table, gap, question.denominator)

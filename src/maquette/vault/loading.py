@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.vault.coding import Coder, coders
 from maquette.vault.commitment import lane_keys
 from maquette.vault.counting import (

@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Attribute, Domain, Kind, Persons
+from maquette.domain.attribute import Attribute, Kind
+from maquette.domain.neighbours import Persons
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
 from maquette.vault.coding import coders, is_text, spell, widened, words

@@ -13,7 +13,9 @@ from typing import Any, NoReturn, Protocol, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Attribute, Domain, Kind, Persons
+from maquette.domain.attribute import Attribute, Kind
+from maquette.domain.neighbours import Persons
+from maquette.domain.universe import Universe
 from maquette.errors import SourceError
 from maquette.questions.findings import NUMBERS
 from maquette.vault.arrow import ArrowArray
@@ -23,7 +25,8 @@ from maquette.vault.readers import ReadOptions, open_source, public_name
 from maquette.vault.source import Source, fits
 from maquette.vault.spark import SparkTable
 from maquette.vault.spark_raw import SparkRows
-from maquette.vault.spellings import CellSum, Integers, Kinds, NumbersBetween, Spellings, Years, hashed
+from maquette.vault.spellings import CellSum, Integers, Kinds, NumbersBetween, Spellings, Years
+from maquette.vault.texts import hashed
 
 Words = NDArray[np.uint64]
 
@@ -122,7 +125,7 @@ class RawTable:
         """A keyed digest of the multiset of raw records, all of them: a ledger knows its table by it."""
         sums, rows = self._rows.records(lane_keys(salt))
         named = tuple(Attribute(name.strip(), Kind.CATEGORICAL, codes=2**64) for name in self.columns)
-        return f"raw {seal(Domain(named), salt, sums, rows)}"
+        return f"raw {seal(Universe(named), salt, sums, rows)}"
 
     def __repr__(self) -> str:
         return f"RawTable({len(self.columns)} columns)"

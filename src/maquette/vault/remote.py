@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette._version import __version__
-from maquette.domain import Domain
+from maquette.domain.universe import Universe as Domain
 from maquette.vault.arrow import pa
 from maquette.vault.coding import code_type, coders
 from maquette.vault.commitment import LANES, pack, packed_words, unpack
 from maquette.vault.counting import Coded, RecordsTask, Task
 from maquette.vault.persons import PENDING, Words, ids_of, missing_words, ranks, shuffled
-from maquette.vault.spellings import hashed, spelled
+from maquette.vault.texts import hashed, spelled
 
 BLOCK_ROWS = 2**20
 """Rows of a block at most: as many as are counted at a time."""

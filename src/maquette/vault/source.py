@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from maquette.domain import Attribute, Domain
+from maquette.domain.attribute import Attribute
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import MaquetteError, SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, is_uuid, pa
 from maquette.vault.coding import compares_numbers, is_text

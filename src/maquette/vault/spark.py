@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import PartCounts
-from maquette.domain import Domain, Persons
+from maquette.core.forms import Margin
+from maquette.domain.neighbours import Persons
+from maquette.domain.universe import Universe as Domain
 from maquette.errors import SourceError
-from maquette.queries.base import Margin
 from maquette.vault import remote
 from maquette.vault.arrow import ArrowType, pa
 from maquette.vault.commitment import LANES, is_in_order, lane_keys, packed_words

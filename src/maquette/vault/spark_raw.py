@@ -22,7 +22,8 @@ from maquette.vault.commitment import LANES, add_records
 from maquette.vault.persons import missing_words
 from maquette.vault.remote import BoundTexts, KeyTexts, keyed_schema
 from maquette.vault.spark import SparkTable, collected, storage, unpersist, without_pandas
-from maquette.vault.spellings import CellSum, Integers, Spellings, hashed
+from maquette.vault.spellings import CellSum, Integers, Spellings
+from maquette.vault.texts import hashed
 
 Words = NDArray[np.uint64]
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.questions.findings import FIRST_YEAR, KINDS, YEARS
-from maquette.vault.arrow import ArrowArray, pa, pc, stored, text_array
-from maquette.vault.coding import is_text, parse_numbers, spell, widened, words
-from maquette.vault.persons import hashes
+from maquette.vault.arrow import ArrowArray, pc, text_array
+from maquette.vault.coding import parse_numbers, words
+from maquette.vault.texts import spelled
 
 Integers = NDArray[np.int64]
 
@@ -97,21 +97,6 @@ class Years(CellSum):
             if year is not None:
                 table[min(max(year - FIRST_YEAR, -1), len(YEARS)) + 1] += times
         return table
-
-
-def spelled(column: ArrowArray) -> ArrowArray:
-    """A column as texts in normal form; applied to its own result it changes nothing."""
-    column = stored(column)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_null(column.type):
-        return column.cast(pa.string())
-    return words(column if is_text(column.type) else spell(widened(column)))
-
-
-def hashed(columns: Sequence[ArrowArray], missing: ArrowArray) -> NDArray[np.uint64]:
-    """Records of some columns as words, an array (columns, rows)."""
-    return np.stack([hashes(column, missing) for column in columns])
 
 
 def _numbers(texts: Sequence[str]) -> NDArray[np.float64]:

@@ -45,8 +45,7 @@ from maquette.accounting.ledger.store import (
     Store,
     has_ledger,
 )
-from maquette.domain import Persons, Relation
-from maquette.domain.domain import to_text
+from maquette.domain.neighbours import Persons, Relation, to_text
 from maquette.errors import LedgerError
 
 BEFORE_DOMAIN = "before the domain"

@@ -24,7 +24,7 @@ from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction, other_table, recent
 from maquette.accounting.ledger.verify import Recovered, recover
 from maquette.accounting.ledger.writer import Writer
-from maquette.domain import Persons, Relation, check_relation
+from maquette.domain.neighbours import Persons, Relation, check_relation
 from maquette.errors import KeyReused, LedgerError, ParameterError, RateExceeded
 
 T = TypeVar("T")

@@ -39,8 +39,7 @@ from maquette.accounting.ledger.receipts import RECEIPT, check
 from maquette.accounting.ledger.store import SqliteStore, Store
 from maquette.accounting.ledger.transaction import Envelope, open_envelopes, reserved
 from maquette.accounting.ledger.verify import check_opening, verify
-from maquette.domain import Persons, Relation
-from maquette.domain.domain import from_text
+from maquette.domain.neighbours import Persons, Relation, from_text
 from maquette.errors import LedgerError, MissingReceiptWarning, ParameterError
 
 DOMAIN_KEY, RAW_KEY = "(domain)", "(raw table)"
