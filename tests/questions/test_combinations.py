@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from maquette.core.any_order import MAX_COLUMNS, MAX_VALUES, Axis, Family, Statistic
-from maquette.domain import Attribute, Domain, Kind
-from maquette.errors import ParameterError, WorkloadError
-from maquette.questions.combinations import (
+from maquette.core.combinations import (
     COMBINATIONS,
     CombinationQuestion,
     ReleasedRows,
@@ -19,6 +17,8 @@ from maquette.questions.combinations import (
     narrower,
     parts,
 )
+from maquette.domain import Attribute, Domain, Kind
+from maquette.errors import ParameterError, WorkloadError
 
 DOMAIN = Domain(
     (
