@@ -72,7 +72,7 @@ ALLOWED: dict[str, str] = {
     "expected": "Forecast.expected, the expected error in plans and their JSON",
     "mechanisms/base.py:expected": "public field of a forecast, a key of what `maquette plan --json` prints",
     "mechanisms/base.py:stated": "public field of a forecast, a key of what `maquette plan --json` prints",
-    "questions/measurement.py:known": "deprecated alias, warns",
+    "core/measurement.py:known": "deprecated alias, warns",
     "ledger/entry.py:settled": "deprecated alias, warns",
     "ledger/reading.py:kept": "deprecated alias, warns",
     "queries/predicates.py:given": "public parameter of boxes()",

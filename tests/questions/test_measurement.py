@@ -2,7 +2,7 @@
 
 import pytest
 
-from maquette.questions.measurement import Size
+from maquette.core.measurement import Size
 
 
 @pytest.mark.parametrize("size", [Size(7, None, None), Size.unknown()])

@@ -50,11 +50,11 @@ def create(
     Example:
       maquette ledger create people.ledger --domain people.domain.json --epsilon 3 --delta 1e-9
     """
-    from maquette import _check
-    from maquette.accounting.budget import Budget
     from maquette.accounting.ledger import Ledger
+    from maquette.core import _check
+    from maquette.core.budget import Budget
+    from maquette.core.neighbours import neighbours
     from maquette.domain import Domain, Persons, Relation
-    from maquette.domain.neighbours import neighbours
     from maquette.releasing.payment import warn_if_weak
 
     between = Relation.named(relation)
@@ -194,8 +194,8 @@ def recover(location: Location, as_json: AsJson = False) -> None:
     Example:
       maquette ledger recover people.ledger
     """
-    from maquette.accounting.budget import UNITS, percent_of
     from maquette.accounting.ledger import Ledger
+    from maquette.core.budget import UNITS, percent_of
 
     done = Ledger.recover(location)
     with Ledger.open(location) as book:
@@ -241,8 +241,8 @@ def settle(
       maquette ledger settle people.ledger
       maquette ledger settle people.ledger release-1c63851c363ff10a59d0
     """
-    from maquette.accounting.budget import UNITS, percent_of
     from maquette.accounting.ledger import Ledger
+    from maquette.core.budget import UNITS, percent_of
 
     with Ledger.open(location) as book:
         ending = _to_settle(book, keys or [], every=every)
@@ -304,7 +304,7 @@ def paid_so_far(location: str) -> str:
 
 def standing_of(book: Ledger) -> str:
     """Spent, reserved and left in percent, and what the rest can pay for."""
-    from maquette.accounting.budget import affordable_epsilon, percent_of
+    from maquette.core.budget import affordable_epsilon, percent_of
     from maquette.results import wording
 
     balance = book.balance()
@@ -334,7 +334,7 @@ def _summary(book: Ledger) -> dict[str, Any]:
 
 def _payments(book: Ledger) -> list[dict[str, Any]]:
     """Every reservation in order; `reserved` is what an open envelope holds that no step was charged."""
-    from maquette.accounting.budget import UNITS
+    from maquette.core.budget import UNITS
 
     reservations = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
     settled_keys = {entry.key for entry in book.entries(kind="settle")}
@@ -363,7 +363,7 @@ def _state(is_envelope: bool, is_settled: bool, is_answered: bool) -> str:
 
 
 def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, details: bool) -> None:
-    from maquette.domain.neighbours import neighbours
+    from maquette.core.neighbours import neighbours
 
     summary = _summary(book)
     total = summary["total"]
@@ -392,7 +392,7 @@ def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, deta
 
 def _say_payments(payments: list[dict[str, Any]], summary: dict[str, Any], *, details: bool) -> None:
     """One line each, in percent of the ledger; with details also as counted, with the kind of noise."""
-    from maquette.accounting.budget import UNITS, percent_of
+    from maquette.core.budget import UNITS, percent_of
 
     total = round(summary["total"] * UNITS)
 

@@ -21,7 +21,7 @@ def draw(book: Ledger, path: Path) -> None:
 
 def points(book: Ledger) -> list[dict[str, Any]]:
     """The two running sums after every entry that changes one of them."""
-    from maquette.accounting.budget import UNITS
+    from maquette.core.budget import UNITS
 
     aside = looked = 0
     tops: set[str] = set()
@@ -52,7 +52,7 @@ def _both(when: str, seq: int, aside: int, looked: int, units: int) -> list[dict
 
 def specification(book: Ledger) -> dict[str, Any]:
     """Two stairs and the total that they never pass."""
-    from maquette.accounting.budget import UNITS
+    from maquette.core.budget import UNITS
 
     total = book.balance().total_units / UNITS
     values = [one | {"percent": 100 * one["amount"] / total} for one in points(book)]

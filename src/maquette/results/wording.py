@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from maquette.accounting.budget import UNITS, affordable_epsilon
+from maquette.core.budget import UNITS, affordable_epsilon
 
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger

@@ -13,14 +13,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain.universe import Universe as Domain
+from maquette.core import bounds
+from maquette.core.drawing import Shape
+from maquette.core.universe import Universe
+from maquette.core.weighting import check_weight
 from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import names
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.questions import bounds
-from maquette.questions import draws as public
-from maquette.questions.drawing import Shape
-from maquette.questions.weighting import check_weight
+from maquette.samplers import structures as public
 
 MAX_LISTED_DATABASE_ROWS = 2**20
 """Rows of a small database that is chosen from a list."""
@@ -47,7 +47,7 @@ _STRUCTURES = (
 _WITH_COUNTER = _STRUCTURES[:5]
 
 
-def check_draw(domain: Domain, question: object) -> Shape:
+def check_draw(domain: Universe, question: object) -> Shape:
     """A class over the table's own domain, a number of rows that the sampler can hold, weights that fit."""
     if type(question) is not public.Draw or type(question.structure) not in _STRUCTURES:
         raise ParameterError("expected a draw of a known structure")
@@ -88,7 +88,7 @@ def _tables(queries: Queries) -> list[Margin]:
     ]
 
 
-def _check_single(domain: Domain, part: public.Single) -> None:
+def _check_single(domain: Universe, part: public.Single) -> None:
     if type(part) not in _WITH_COUNTER[:4]:
         raise ParameterError("expected a draw of a known structure")
     for name in part.attributes:
@@ -103,7 +103,7 @@ def _check_single(domain: Domain, part: public.Single) -> None:
             pass
 
 
-def _check_nested(domain: Domain, part: public.Nested) -> None:
+def _check_nested(domain: Universe, part: public.Nested) -> None:
     if part.size != domain[part.attribute].size:
         raise ParameterError(
             f"expected sets of the {domain[part.attribute].size} cells of '{part.attribute}'"
@@ -119,7 +119,7 @@ def _check_nested(domain: Domain, part: public.Nested) -> None:
             raise MechanismError(f"expected at most {MAX_NESTING} sets inside one another")
 
 
-def _check_forest(domain: Domain, part: public.Forest) -> None:
+def _check_forest(domain: Universe, part: public.Forest) -> None:
     names.margin(domain, part.attributes)
     wide = [name for name in part.attributes if domain[name].size != 2]
     if wide:
@@ -129,7 +129,7 @@ def _check_forest(domain: Domain, part: public.Forest) -> None:
 
 
 def _check_queries(
-    domain: Domain, structure: public.Listed | public.Trellis | public.Candidates, m: int
+    domain: Universe, structure: public.Listed | public.Trellis | public.Candidates, m: int
 ) -> None:
     bounds.forms_of(domain, structure.queries)
     match structure:
@@ -153,7 +153,7 @@ def _check_listed(atoms: int, m: int) -> None:
             raise MechanismError("enumeration would list too many databases; ask for fewer rows")
 
 
-def _check_candidates(domain: Domain, candidates: public.Candidates, m: int) -> None:
+def _check_candidates(domain: Universe, candidates: public.Candidates, m: int) -> None:
     for name, codes in candidates.rows.items():
         size = names.attribute(domain, name).size
         _check_codes(codes, (candidates.count, m), size, f"candidates of {m} rows, in codes of '{name}'")
@@ -180,7 +180,7 @@ def _check_factors(question: public.Draw, grid: int) -> None:
         )
 
 
-def _limits(domain: Domain, structure: public.Structure) -> Sequence[int]:
+def _limits(domain: Universe, structure: public.Structure) -> Sequence[int]:
     """For every column of a drawn database the number of codes that it may hold."""
     match structure:
         case public.Candidates():

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from maquette import _check
-from maquette.accounting.budget import UNITS, Budget, Cost, largest_epsilon, percent_of, share_of_slack
-from maquette.accounting.conversions import half_square_of_rho
-from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
+from maquette.core import _check
+from maquette.core.budget import UNITS, Budget, Cost, largest_epsilon, percent_of, share_of_slack
+from maquette.core.conversions import half_square_of_rho
+from maquette.core.events import PureEvent
+from maquette.core.measurement import Size
 from maquette.domain import Domain, Persons, Relation, check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.mechanisms.online import (
@@ -41,7 +42,6 @@ from maquette.mechanisms.session_plan import (
     size_share,
 )
 from maquette.models.hypothesis import LOG_MIXING
-from maquette.questions.measurement import Size
 from maquette.releasing.payment import refusal_of, warn_if_pure
 from maquette.theory.quantiles import law_at
 
@@ -152,7 +152,7 @@ class Rules:
         """The whole budget in the unit of the ledger.
 
         A session with a delta plans in rho. A ledger that counts mu^2 / 2 charges pure tests pi / 2 times their rho,
-        and Gaussian values at most that (`gate/prices.py`); its share of the slack is set aside too. In a ledger
+        and Gaussian values at most that (`core/prices.py`); its share of the slack is set aside too. In a ledger
         that counts rho every draw of a session is exact.
         """
         if self.budget.pure:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.budget import UNITS, percent_of
-from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS, percent_of
+from maquette.core.events import Receipt
 from maquette.errors import LedgerError, ParameterError
 from maquette.results import wording
 from maquette.web.config import Config
