@@ -60,7 +60,7 @@ def trusted() -> list[Path]:
     """Every module that decides what is asked, charged, counted and drawn, and the sensitivities."""
     paths = [
         p
-        for part in ("domain", "questions", "gate", "samplers", "vault", "accounting")
+        for part in ("core", "samplers", "discovery", "vault", "domain")
         for p in sorted((SOURCE / part).rglob("*.py"))
     ]
     paths += [SOURCE / "queries" / f"{name}.py" for name in SENSITIVITIES]

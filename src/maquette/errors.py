@@ -19,6 +19,7 @@ from maquette.core.errors import (
     UselessAnswer,
     WeakPrivacyWarning,
     WorkloadError,
+    presentable,
 )
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "UselessAnswer",
     "WeakPrivacyWarning",
     "WorkloadError",
+    "presentable",
 ]

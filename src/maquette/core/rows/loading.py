@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from maquette.core.rows.coding import Coder, coders
+from maquette.core.rows.coding import Coder, coded, coders
 from maquette.core.rows.commitment import lane_keys
 from maquette.core.rows.counting import (
     Coded,
@@ -82,7 +82,7 @@ class StreamEngine(BatchEngine):
         pending: list[Coded] = []
         rows = total = 0
         for raw, _ in self._source.batches(names):
-            pending.append({name: self._coders[name].code(raw[name]) for name in names})
+            pending.append(coded({name: self._coders[name] for name in names}, raw))
             rows += len(pending[-1][names[0]])
             total += len(pending[-1][names[0]])
             check_records(total)
@@ -112,8 +112,7 @@ def load(
     nbytes = 0
     for raw, share in source.batches(domain.names):
         if nbytes <= limit:
-            for name, coder in coding.items():
-                nbytes += columns[name].add(coder.code(raw[name]))
+            nbytes += sum(columns[name].add(codes) for name, codes in coded(coding, raw).items())
         if nbytes > limit:
             columns.clear()
         tell(share)
