@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.count_rings import homes, modules
+from tools.count_rings import modules
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "maquette"
 SEED = 20_261_116
-PUBLIC = 3
-"""The ring of what works on released values alone."""
+TRUSTED = ("core", "samplers", "discovery")
 
 _COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 _COMPUTED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Pow: "*"}
@@ -47,16 +46,10 @@ class Mutant:
 
 
 def trusted() -> list[Path]:
-    """Every module of the trusted part: `core/` and `samplers/` where the gate is in the core, else rings 0 to 2."""
-    if (SOURCE / "core" / "curator.py").exists():
-        names = [
-            p.relative_to(SOURCE).as_posix()
-            for part in ("core", "samplers")
-            for p in (SOURCE / part).rglob("*.py")
-        ]
-    else:
-        names = [name for name in modules() if homes(name)[0][0] < PUBLIC]
-    return _with_code(names)
+    """Every module of the core, and of what draws and discovers with its exact counts."""
+    return _with_code(
+        p.relative_to(SOURCE).as_posix() for part in TRUSTED for p in (SOURCE / part).rglob("*.py")
+    )
 
 
 def others() -> list[Path]:

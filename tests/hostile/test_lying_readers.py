@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from maquette.core.rows import loading
+from maquette.core.rows import coding, loading
 from maquette.core.rows.persons import PersonRows
 from maquette.core.rows.source import Batch, Source
 from maquette.domain import Attribute, Domain, Kind, Persons
@@ -161,6 +161,6 @@ def test_a_person_moves_a_table_by_no_more_records_than_declared(lie, rows_of):
 
 
 def test_a_loader_that_took_columns_of_any_length_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(loading, "check_even", lambda columns: None)
+    monkeypatch.setattr(coding, "check_even", lambda columns: None)
     with pytest.raises(pytest.fail.Exception):
         test_columns_of_different_lengths_are_refused_when_a_table_is_opened("a column twice as long", False)

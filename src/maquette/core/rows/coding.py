@@ -8,7 +8,7 @@ spelling run once per spelling and not once per row.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from maquette.core import _lazy_numba as numba
 from maquette.core.attribute import Attribute, Kind
-from maquette.core.errors import DomainError
+from maquette.core.errors import DomainError, SourceError
 from maquette.core.rows.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
 from maquette.core.universe import Universe
 from maquette.core.values import EXACT, cell_of, key, plain_number, spell_float, spelling, trim
@@ -34,6 +34,26 @@ FALSE_WORDS = ("false", "f", "no", "n")
 def coders(domain: Universe) -> dict[str, Coder]:
     """One coder per attribute, in domain order."""
     return {a.name: (_HugeCoder if _is_huge(a) else Coder)(a, domain.na_values) for a in domain}
+
+
+def check_even(columns: Iterable[Sized]) -> None:
+    """A record has a value in every column: columns of other lengths would join the values of several."""
+    if len({len(column) for column in columns}) > 1:
+        raise SourceError("the reader of this source gave columns of different lengths; it cannot be counted")
+
+
+def coded(coding: Mapping[str, Coder], raw: Mapping[str, ArrowArray]) -> dict[str, Codes]:
+    """A batch of records in codes: as many of every column as there are records, each inside its attribute."""
+    codes = {name: coder.code(raw[name]) for name, coder in coding.items()}
+    check_even([*(raw[name] for name in coding), *codes.values()])
+    return {name: _inside(codes[name], coder.attribute.size) for name, coder in coding.items()}
+
+
+def _inside(codes: Codes, size: int) -> Codes:
+    """Every code below the size, by itself: no other record decides what becomes of it."""
+    if size > np.iinfo(codes.dtype).max or not len(codes) or int(codes.max()) < size:
+        return codes
+    return np.minimum(codes, codes.dtype.type(size - 1))
 
 
 def code_type(attribute: Attribute) -> np.dtype[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from maquette.core.rows.coding import Coder, coders
+from maquette.core.rows.coding import Coder, coded, coders
 from maquette.core.rows.commitment import lane_keys
 from maquette.core.rows.counting import (
     Coded,
@@ -27,7 +27,7 @@ from maquette.core.rows.engine import (
     check_records,
     kept_cells,
 )
-from maquette.core.rows.source import Source, changed, check_even
+from maquette.core.rows.source import Source, changed
 from maquette.core.universe import Universe
 
 
@@ -82,8 +82,7 @@ class StreamEngine(BatchEngine):
         pending: list[Coded] = []
         rows = total = 0
         for raw, _ in self._source.batches(names):
-            pending.append({name: self._coders[name].code(raw[name]) for name in names})
-            check_even(pending[-1].values())
+            pending.append(coded({name: self._coders[name] for name in names}, raw))
             rows += len(pending[-1][names[0]])
             total += len(pending[-1][names[0]])
             check_records(total)
@@ -113,9 +112,7 @@ def load(
     nbytes = 0
     for raw, share in source.batches(domain.names):
         if nbytes <= limit:
-            for name, coder in coding.items():
-                nbytes += columns[name].add(coder.code(raw[name]))
-            check_even(column.codes for column in columns.values())
+            nbytes += sum(columns[name].add(codes) for name, codes in coded(coding, raw).items())
         if nbytes > limit:
             columns.clear()
         tell(share)
