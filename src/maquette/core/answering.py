@@ -30,6 +30,7 @@ from maquette.core.forms import (
     Intervals,
     Leaf,
     Margin,
+    Parities,
     Prefixes,
     QueryForms,
     Scores,
@@ -107,7 +108,7 @@ def joined(query_forms: QueryForms, answers: Sequence[Integers]) -> Integers:
 class TableCounts(PartCounts):
     """A form that is read off tables."""
 
-    form: Tables | Prefixes | Intervals | Conjunctions | Weights
+    form: Tables | Prefixes | Intervals | Conjunctions | Parities | Weights
 
     @property
     def margins(self) -> tuple[Margin, ...]:
