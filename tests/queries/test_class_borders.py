@@ -26,7 +26,7 @@ from maquette.queries import (
 )
 from maquette.queries import dimension as dimensions
 from maquette.queries import dimension_interval as intervals
-from maquette.queries.conjunctions import _nth_combination
+from maquette.queries.conjunctions import nth_combination
 from maquette.queries.forms import parse_workload
 from maquette.queries.halfspaces import whole_values
 from maquette.queries.marginals import Marginals
@@ -199,4 +199,4 @@ def test_a_query_found_in_a_class_that_was_left_out_is_followed_to_where_it_is_a
 def test_every_combination_is_found_by_its_place(size):
     pool = "abcde"
     expected = [list(one) for one in itertools.combinations(pool, size)]
-    assert [_nth_combination(pool, size, place) for place in range(len(expected))] == expected
+    assert [nth_combination(pool, size, place) for place in range(len(expected))] == expected

@@ -30,6 +30,7 @@ from maquette.core.forms import (
     Intervals,
     Leaf,
     Margin,
+    Parities,
     Prefixes,
     QueryForms,
     Scores,
@@ -120,7 +121,7 @@ def answers_on(query_forms: QueryForms, sizes: Sizes, columns: Columns) -> Integ
 class TableCounts(PartCounts):
     """A form that is read off tables."""
 
-    form: Tables | Prefixes | Intervals | Conjunctions | Weights
+    form: Tables | Prefixes | Intervals | Conjunctions | Parities | Weights
 
     @property
     def margins(self) -> tuple[Margin, ...]:

@@ -1,6 +1,6 @@
-"""The seven forms in which linear queries reach the records: plain arrays, no calls.
+"""The eight forms in which linear queries reach the records: plain arrays, no calls.
 
-A class of queries can compute whatever it likes on public cells. What it hands over is one of seven forms, and the
+A class of queries can compute whatever it likes on public cells. What it hands over is one of eight forms, and the
 sums over private records are taken by this package's own loops (`core/answering.py`). So a mistake in a class of
 queries costs accuracy or raises a clear error, and privacy does not notice:
 
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from maquette.core.errors import WorkloadError
 from maquette.core.intervals import range_sensitivity
 from maquette.core.lattice import MAX_CUBE, conjunction_counts
+from maquette.core.parities import MAX_BITS, most_odd, parity_counts
 
 Margin = tuple[str, ...]
 """Names of attributes: the table over them."""
@@ -304,6 +305,41 @@ class Conjunctions:
         return sum(math.comb(d, j) * values**j for j in range(1, self.width + 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Parities:
+    """Is an odd number of some attributes of two cells in its second cell? For all sets of 0 .. width of them."""
+
+    attributes: Margin
+    width: int
+
+    top = 1
+
+    def check(self, sizes: Sizes) -> None:
+        check_table(sizes, self.attributes)
+        _require(all(sizes[name] == 2 for name in self.attributes), "attributes of two cells for parities")
+        _check_number(self.width, least=1, most=len(self.attributes), what="a number of attributes")
+        _require(len(self.attributes) <= MAX_BITS, f"parities of at most {MAX_BITS} attributes")
+
+    def count(self, sizes: Sizes) -> int:
+        del sizes
+        return sum(math.comb(len(self.attributes), size) for size in range(self.width + 1))
+
+    def tables(self) -> tuple[Margin, ...]:
+        return (self.attributes,)
+
+    def added(self, sizes: Sizes) -> Sensitivity:
+        """The most parities that are odd on one record."""
+        del sizes
+        return counting(most_odd(len(self.attributes), self.width))
+
+    def replaced(self, sizes: Sizes) -> Sensitivity:
+        """A parity moves where it is odd on the bits that change."""
+        return self.added(sizes)
+
+    def from_tables(self, tables: Mapping[Margin, NDArray[np.int64]]) -> NDArray[np.int64]:
+        return parity_counts(tables[self.attributes], self.width)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
     """Any weights of the cells of one table, as whole numbers from 0 to `top`: a row for each query."""
@@ -488,8 +524,8 @@ def _scores_of_cells(
     return listed if closed else np.concatenate([listed, np.zeros((len(listed), 1), dtype=bool)], axis=1)
 
 
-Form = Tables | Prefixes | Intervals | Conjunctions | Weights | Conditions | Scores
-FORMS = (Tables, Prefixes, Intervals, Conjunctions, Weights, Conditions, Scores)
+Form = Tables | Prefixes | Intervals | Conjunctions | Parities | Weights | Conditions | Scores
+FORMS = (Tables, Prefixes, Intervals, Conjunctions, Parities, Weights, Conditions, Scores)
 _BLOCK = 2**22
 
 
@@ -504,7 +540,7 @@ class QueryForms:
     def check(self, sizes: Sizes) -> None:
         """Refuse whatever could not be answered exactly; WorkloadError, before anything is paid."""
         _require(_is_tuple(self.parts) and len(self.parts) > 0, "at least one form of queries")
-        _require(all(type(part) in FORMS for part in self.parts), "one of the seven forms of queries")
+        _require(all(type(part) in FORMS for part in self.parts), "one of the eight forms of queries")
         for part in self.parts:
             try:
                 part.check(sizes)

@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.binned import Binned, table_sensitivity
+from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import IndependentLaw, law_of_variance
 from maquette.core.measurement import NoisyTable, Size
 from maquette.domain import Attribute, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
 from maquette.models import fits
-from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.answers import Answers, SmallDatabase, database, systematic
 from maquette.models.fits import answer_histogram
 from maquette.queries.base import Queries
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.samplers.structures import Draw, Intervals
 from maquette.theory import direct as theory
 from maquette.theory import quantiles
 
@@ -42,11 +44,11 @@ class PreparedTree(Prepared):
     """A tree for one workload."""
 
     def _refuse(self) -> str | None:
-        return refuse_line(self.task, most=shape.LARGEST_HISTOGRAM)
+        return refuse_line(self.task, most=shape.LARGEST_HISTOGRAM) or _refuse_unlisted(self.task)
 
     @property
     def megabytes(self) -> float:
-        return postprocess.holding(3 * shape.universe(self.task.queries) + self.task.queries.count)
+        return postprocess.holding(3 * shape.universe(self.task.queries) + _answers_held(self.task))
 
     @cached_property
     def _parts(self) -> sizing.Split:
@@ -61,17 +63,23 @@ class PreparedTree(Prepared):
 
     def _foresee(self) -> Forecast:
         task, parts, n = self.task, self._parts, self.n
-        cells, count = shape.universe(task.queries), task.queries.count
+        cells, count = shape.universe(task.queries), _answers_held(task)
         law = _law(task, parts.answers)
         level, size_error = _level(task, law), parts.size_error(task)
+        rounding = 0.0 if is_listed(task.queries) else 1 / _most_rows(task, n)
         typical = _typical(task, law) / n
         typical = typical / (1 + RISING * typical) + parts.size_error(task, beta=0.5) / n
         return Forecast(
             self.mechanism.name,
             postprocess.in_advance(
-                _error_in_counts(task, level, size_error) - size_error, size_error, "none", n=n
+                _error_in_counts(task, level, size_error)
+                + _read_from_rows(task, level, size_error, n=n)
+                - size_error,
+                size_error,
+                "none",
+                n=n,
             ),
-            min(typical, 1.0),
+            min(typical + rounding, 1.0),
             postprocess.measuring(n=n, cells=2 * cells, tables=len(_widths(task)), answers=2 * cells + count),
             self.megabytes,
             True,
@@ -101,7 +109,7 @@ class Tree(Mechanism):
     Accuracy: `theory/direct.py`: least squares are no farther off than adding up at most 8 nodes per level; a rising
         sequence is never farther from a rising truth than what it was made of; a range is a difference of two prefixes.
     Holds when: prefixes or ranges of one ordered attribute.
-    Cost: one draw per node; up to 2^22 cells.
+    Cost: one draw per node; up to 2^22 cells. Ranges of more than 23,000 cells are read from rows when they are asked.
     """
 
     prepared_by = PreparedTree
@@ -132,7 +140,7 @@ def refuse_line(task: Task, *, most: int) -> str | None:
         return f"the queries look at {cells:,} cells, more than {most:,}"
     if task.post == "lp":
         return "its answers are fitted by least squares; use post='auto' or 'none'"
-    return shape.too_many(task.queries)
+    return None
 
 
 def variance_parameter(task: Task, price: Fraction) -> Fraction:
@@ -194,6 +202,8 @@ def _typical(task: Task, law: IndependentLaw) -> float:
 
 def _release(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> Outcome:
     leaves = _leaves(task, levels, size)
+    if not is_listed(task.queries):
+        return _release_rows(task, levels, size, leaves)
     answers = Answers.from_fractions(answer_histogram(task.queries, leaves) / size.divisor)
     law, size_error = _released_law(task, levels), sizing.size_error(size, task.beta)
     level = _level(task, law)
@@ -216,6 +226,100 @@ def _release(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> Outcome:
         }
         | facts,
         notes=() if rows is not None else (NO_ROWS,),
+    )
+
+
+# Ranges that are too many to list: the rows hold them, and each is read from them when it is asked for.
+
+MAX_ROWS = 2**12
+"""Rows that stand for answers that are not listed, as many as the gate certifies: rounding to them moves no range by
+more than one row."""
+
+
+def is_listed(queries: Queries) -> bool:
+    """Are the answers few enough to be held?"""
+    return shape.too_many(queries) is None
+
+
+def _answers_held(task: Task) -> int:
+    return task.queries.count if is_listed(task.queries) else 0
+
+
+def _refuse_unlisted(task: Task) -> str | None:
+    """Why answers cannot be read from rows instead of a list, or None."""
+    if is_listed(task.queries):
+        return None
+    if task.queries.domain.constraints:
+        return (
+            "its answers are too many to list and are read from its rows, which constraints of the domain would move; "
+            "leave the constraints out of the domain"
+        )
+    if (task.rows or 0) > MAX_ROWS:
+        return (
+            f"its answers are too many to list and are read from its rows, of which there may be {MAX_ROWS:,}; "
+            "ask for fewer rows"
+        )
+    return None
+
+
+def _most_rows(task: Task, n: int) -> int:
+    return task.rows or max(1, min(n, MAX_ROWS))
+
+
+def _read_from_rows(task: Task, level: float, size_error: float, *, n: int) -> float:
+    """What reading the answers from rows adds at most, in counts: a row, and that all rows together are the whole.
+
+    Accuracy: with L the error of a fitted prefix, the declared cells of the fit add up to their true number within L,
+        each cell of missing or unknown values (two at most) is a difference of two prefixes, and the released size is
+        within its own error. Nothing of this where the total is public and all cells are declared.
+    """
+    attribute = attribute_of(task.queries)
+    if is_listed(task.queries) or attribute is None:
+        return 0.0
+    row = n / _most_rows(task, n)
+    is_whole = task.relation is Relation.REPLACE_ONE and attribute.cells == attribute.size
+    return row if is_whole else row + 5 * level / _prefixes_per_answer(task) + 6 * size_error
+
+
+def _release_rows(
+    task: Task, levels: tuple[NoisyTable, ...], size: Size, leaves: NDArray[np.float64]
+) -> Outcome:
+    """Rows by rounding the running total, so that every prefix is kept within half a row.
+
+    Accuracy: `_error_in_counts`, a row, and by how much the leaves miss the released size.
+    """
+    law, size_error = _released_law(task, levels), sizing.size_error(size, task.beta)
+    level, m = _level(task, law), _most_rows(task, size.divisor)
+    counts = systematic(leaves, m)
+    rows = database(task.queries.domain, task.queries.attributes, counts)
+    missed = abs(float(leaves.sum()) - size.divisor)
+    error = _error_in_counts(task, level, size_error) + size.divisor / m + missed
+    (name,) = task.queries.attributes
+    scored = DrawnDatabase(
+        Draw(Intervals(name), "tree", m),
+        [rows.columns[name].astype(np.uint64)],
+        Fraction(0),
+        Fraction(1),
+        levels[0].receipt,
+    )
+    return Outcome(
+        answers=rows.answer_all(task.queries),
+        database=rows,
+        size=size,
+        guarantee=postprocess.guarantee(
+            error,
+            size,
+            task.beta,
+            f"{_describe(task, law)}; least squares, made to rise, read from {m:,} rows",
+        ),
+        parameters={
+            "levels": len(levels),
+            "branches": BRANCHES,
+            "noise_level_counts": level,
+            "size_drift_counts": size_error,
+            "rows": m,
+        },
+        scored_draw=scored,
     )
 
 

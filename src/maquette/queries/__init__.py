@@ -16,6 +16,7 @@ from maquette.queries.conjunctions import Conjunctions, conjunctions
 from maquette.queries.forms import from_json, load, parse_workload, save
 from maquette.queries.halfspaces import Halfspaces, halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
+from maquette.queries.parities import Parities
 from maquette.queries.predicates import (
     Boxes,
     Predicate,
@@ -37,6 +38,7 @@ __all__ = [
     "Halfspaces",
     "Margin",
     "Marginals",
+    "Parities",
     "Part",
     "Predicate",
     "Predicates",

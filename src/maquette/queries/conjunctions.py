@@ -206,7 +206,7 @@ class Conjunctions(TableQueries):
 
     def _text(self, index: int, width: int) -> str:
         which, signs = divmod(index, len(self._values) ** width)
-        chosen = _nth_combination(self.over, width, which)
+        chosen = nth_combination(self.over, width, which)
         codes = [self._values[place] for place in unravel(signs, [len(self._values)] * width)]
         pairs = zip(chosen, codes, strict=True)
         return " AND ".join(names.code_text(self.domain[name], code) for name, code in pairs)
@@ -224,7 +224,7 @@ def conjunctions(
     return Conjunctions(domain, width, literals, tuple(binary if attributes is None else attributes))
 
 
-def _nth_combination(pool: Sequence[str], size: int, index: int) -> list[str]:
+def nth_combination(pool: Sequence[str], size: int, index: int) -> list[str]:
     """The combination at a place of `itertools.combinations`, without listing the others."""
     chosen: list[str] = []
     for place, name in enumerate(pool):

@@ -23,6 +23,7 @@ from maquette.queries.base import MAX_SUM, Margin, Queries
 from maquette.queries.condition import all_cells
 from maquette.queries.conjunctions import Conjunctions
 from maquette.queries.marginals import Marginals, unravel
+from maquette.queries.parities import Parities
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.queries.shatter import Shattered, Split, bits, labels_of, largest, splits_of
 
@@ -53,6 +54,8 @@ def known_dimension(queries: Queries) -> ShatteredSet | None:
             return _table(queries)
         case Conjunctions() if _wide(queries):
             return _conjunctions(queries)
+        case Parities() if queries.width == len(queries.over):
+            return _parities(queries)
         case _:
             return None
 
@@ -146,6 +149,18 @@ def _conjunctions(queries: Conjunctions) -> ShatteredSet:
     def query(ones: Sequence[int]) -> int:
         lacking = [i for i in range(d - 1) if i not in ones]
         return _place(lacking if len(lacking) == d - 1 > 0 else [*lacking, d - 1], d, queries.literals)
+
+    return ShatteredSet(points, query)
+
+
+def _parities(queries: Parities) -> ShatteredSet:
+    """Records with a single one each; a labelling is the parity of the bits of its ones. No more: 2^d queries."""
+    d = len(queries.over)
+    points = tuple(tuple(int(i == one) for i in range(d)) for one in range(d))
+
+    def query(ones: Sequence[int]) -> int:
+        chosen = sorted(ones)
+        return _place(chosen, d, False) + 1 if chosen else 0
 
     return ShatteredSet(points, query)
 

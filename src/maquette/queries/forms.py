@@ -22,6 +22,7 @@ from maquette.queries.base import FORMAT, VERSION, Queries, to_json
 from maquette.queries.conjunctions import Conjunctions, conjunctions
 from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
+from maquette.queries.parities import Parities
 from maquette.queries.predicates import Boxes, Predicate, Predicates, boxes, exact_predicates, predicates
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges
 from maquette.queries.weights import GRID, Weights, parities, weights
@@ -190,6 +191,11 @@ def _ratio(text: object) -> Fraction:
     return Fraction(text)
 
 
+def _parities(domain: Domain, spec: object) -> Parities:
+    fields = Fields("parities", spec, ("kind", "width", "attributes"))
+    return Parities(domain, fields.whole("width"), tuple(fields.texts("attributes")))
+
+
 def _weights(domain: Domain, spec: object) -> Weights:
     fields = Fields("weights", spec, ("kind", "attributes", "denominator", "numerators"))
     numerators = fields.lists("numerators")
@@ -227,6 +233,7 @@ READERS: dict[type[Queries], Callable[[Domain, object], Queries]] = {
     Conjunctions: _conjunctions,
     Halfspaces: _halfspaces,
     Marginals: _marginals,
+    Parities: _parities,
     Predicate: _predicate,
     Predicates: _predicates,
     Prefixes: _prefixes,
@@ -322,7 +329,7 @@ def _inequality(domain: Domain, text: str) -> tuple[dict[str, Fraction], Fractio
     return normal, Fraction(right) * factor
 
 
-def _parse_parities(domain: Domain, rest: str) -> Weights:
+def _parse_parities(domain: Domain, rest: str) -> Weights | Parities:
     """Parities of every subset of some attributes with two cells, the empty subset included."""
     return parities(domain, _names(domain, rest))
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from maquette.core import forms
 from maquette.core._arguments import checks, checks_arguments
 from maquette.core.forms import farthest
+from maquette.core.parities import MAX_BITS
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -32,13 +33,14 @@ from maquette.queries.base import (
     first_columns,
     label_columns,
 )
+from maquette.queries.parities import Parities
 
 GRID = 2**20
 MAX_FRACTIONAL_QUERIES = 2**20
 """Queries with fractional weights in one class; sums of their squares stay inside 64 bits."""
 _BLOCK = 2**22
 MAX_PARITY_BITS = 10
-"""Of which all parities are listed: 2^20 weights."""
+"""Of which all parities are listed, with 2^20 weights."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,12 +199,18 @@ def weights(domain: Domain, matrix: Any, *, attributes: Iterable[str] | None = N
 
 
 @checks("domain", lists=["attributes"])
-def parities(domain: Domain, attributes: Iterable[str]) -> Weights:
-    """All parities of some attributes with two cells: is an odd number of a subset 1? The empty subset is included."""
+def parities(domain: Domain, attributes: Iterable[str]) -> Weights | Parities:
+    """All parities of some attributes with two cells: is an odd number of a subset 1? The empty subset is included.
+
+    Of up to 10 attributes as explicit weights, by subsets as binary numbers; of up to 24 without a list, small subsets
+    first.
+    """
     over = tuple(attributes)
-    if not 1 <= len(over) <= MAX_PARITY_BITS or any(names.find(domain, name).size != 2 for name in over):
+    if len(over) > MAX_PARITY_BITS:
+        return Parities(domain, len(over), over)
+    if not over or any(names.find(domain, name).size != 2 for name in over):
         raise WorkloadError(
-            f"expected 1 to {MAX_PARITY_BITS} attributes with two cells each for parities, got {', '.join(over)}"
+            f"expected 1 to {MAX_BITS} attributes with two cells each for parities, got {', '.join(over)}"
         )
     cells = range(2 ** len(over))
     matrix = [[(subset & cell).bit_count() % 2 for cell in cells] for subset in cells]
