@@ -42,18 +42,19 @@ def test_the_right_sparse_vector_is_private_and_the_others_are_not():
     assert losses["right"] <= 1.0
     assert all(loss > 1.0 for variant, loss in losses.items() if variant != "right")
     assert losses["no noise on the tests"] == math.inf
-    shown = [
-        lessons.sparse_vector([0] * (k - 1) + [1], [1] * (k - 1) + [0], variant=VARIANTS[4]).worst
-        for k in (3, 6, 12)
-    ]
-    assert shown == sorted(shown)
-    assert shown[0] < 1 < shown[1]
+    for variant in VARIANTS[4:]:
+        shown = [
+            lessons.sparse_vector([0] * (k - 1) + [1], [1] * (k - 1) + [0], variant=variant).worst
+            for k in (3, 6, 12)
+        ]
+        assert shown == sorted(shown)
+        assert shown[0] < 1 < shown[2]
     right = [lessons.sparse_vector([0] * (k - 1) + [1], [1] * (k - 1) + [0]).worst for k in (3, 6, 10)]
     assert max(right) <= 1.0
 
 
 def test_every_law_adds_up_to_one():
-    for variant in VARIANTS[:4]:
+    for variant in VARIANTS[:5]:
         law = lessons.sparse_vector([0, 1, -1, 2], [1, 0, 0, 1], cap=2, variant=variant)
         assert sum(law.here) == pytest.approx(1.0)
         assert sum(law.there) == pytest.approx(1.0)

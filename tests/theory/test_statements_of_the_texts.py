@@ -190,11 +190,16 @@ def test_bounded_weights_are_rescaled_and_back():
 
 def test_local_and_global_sensitivity_of_a_counting_query_are_equal_on_every_table():
     """Why smooth sensitivity is not needed for linear queries; over all small tables of three cells."""
-    query = (1, 0, 1)
+    domain = mq.Domain.from_dict(
+        {"attributes": [{"name": "v", "kind": "ordinal", "size": 3, "nullable": False}]}
+    )
+    query = mq.where(domain, "v = 0 OR v = 2")
+    assert [int(query.on_histogram(np.array(one))[0]) for one in ([1, 0, 0], [0, 1, 0])] == [1, 0]
     for table in itertools.product(range(5), repeat=3):
         neighbours = [tuple(c + (i == j) for j, c in enumerate(table)) for i in range(3)]
-        local = max(abs(np.dot(query, other) - np.dot(query, table)) for other in neighbours)
-        assert local == 1
+        here = int(query.on_histogram(np.array(table))[0])
+        local = max(abs(int(query.on_histogram(np.array(other))[0]) - here) for other in neighbours)
+        assert local == 1 == query.sensitivity(Relation.ADD_REMOVE).linf
 
 
 def test_point_functions_need_the_logarithm_of_the_universe():
@@ -278,3 +283,138 @@ def test_no_four_points_are_shattered_by_half_planes():
     assert mq.shatters(inside.matrix(), [0, 1, 2, 3]) == ()
     with pytest.raises(ParameterError, match="distinct points"):
         lessons.half_planes([(0, 0), (0, 0)])
+
+
+def test_noise_grows_with_k_and_with_its_root():
+    """Basic composition: k ln k. With a delta: sqrt(k), and a logarithm."""
+    at = {"n": 1e9, "epsilon": 1.0, "beta": 0.05}
+
+    def basic(k: float) -> float:
+        return mq.theory.direct.laplace(log_queries=math.log(k), **at)
+
+    def advanced(k: float) -> float:
+        return guarantees.composed_laplace(delta=1e-6, log_queries=math.log(k), **at)
+
+    assert basic(10**6) / basic(10**4) == pytest.approx(100 * math.log(2e7) / math.log(2e5), rel=0.1)
+    assert advanced(10**6) / advanced(10**4) == pytest.approx(10 * math.log(2e7) / math.log(2e5), rel=0.1)
+
+
+def test_the_logarithm_of_the_number_of_queries_grows_like_n():
+    """k <= exp(O(alpha^3 epsilon n / ln|X|)): twice as many records answer the square of the number of queries."""
+
+    def log_queries(n: int, log2_universe: int) -> float:
+        facts = existence.Facts(universe=2**log2_universe, log_queries=math.log(100))
+        setting = guarantees.Setting(facts=facts, n=n, epsilon=1.0)
+        found = mq.theory.needs(setting, alpha=0.1)["smalldb"].log_queries
+        assert found is not None
+        return found
+
+    few, many = log_queries(2 * 10**7, 100), log_queries(4 * 10**7, 100)
+    assert many / few == pytest.approx(2.0, rel=0.1)
+    assert log_queries(4 * 10**7, 200) / few == pytest.approx(1.0, rel=0.1)
+
+
+def test_all_conjunctions_need_records_like_the_square_of_the_bits():
+    """|X| = |Q| = 2^d: n over d^2 settles, by our bound and by the printed one."""
+
+    def ours(d: int) -> float:
+        facts = existence.Facts(universe=2**d, log_queries=d * math.log(2))
+        return smalldb.records(facts, alpha=0.1, epsilon=1.0, beta=0.05).n / d**2
+
+    def printed(d: int) -> float:
+        log = d * math.log(2)
+        setting = textbook.Setting(epsilon=1.0, log_universe=log, log_queries=log, beta=0.05)
+        return textbook.records_exact(setting, alpha=0.1) / d**2
+
+    assert ours(320) == pytest.approx(ours(160), rel=0.05)
+    assert printed(320) == pytest.approx(16 * math.log(2) ** 2 / 0.1**3, rel=0.01)
+    assert ours(320) < printed(320) / 2
+
+
+def test_answers_from_one_small_database_are_dependent_and_consistent():
+    """Every outcome is a database, so prefixes rise in all of them; two errors of one draw are not independent."""
+    queries = np.array([[1, 0, 0], [1, 1, 0]])
+    law = lessons.smalldb([3, 1, 0], [2, 1, 1], queries.tolist(), rows=2, epsilon=1.0)
+    answers = np.array([queries @ np.array(y) / 2 for y in law.outcomes])
+    assert (answers[:, 0] <= answers[:, 1]).all()
+    chances = np.array(law.here)
+    mean = chances @ answers
+    assert abs(chances @ np.prod(answers - mean, axis=1)) > 0.01
+
+
+def test_no_dimension_exceeds_the_logarithm_of_the_number_of_queries():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        matrix = np.unique(rng.integers(0, 2, (rng.integers(1, 20), 7)), axis=0)
+        assert mq.vc_dimension(matrix.tolist()).value <= math.log2(len(matrix))
+    cube = list(itertools.product((0, 1), repeat=3))
+    assert mq.vc_dimension(cube).value == math.log2(len(cube)) == 3
+
+
+def test_some_window_of_levels_holds_its_share_of_the_points():
+    """Lemma 1 of Roth (2010): levels lie in [gamma, 1 - gamma], which few windows of width gamma cover."""
+    rng = np.random.default_rng(4)
+    for gamma in (Fraction(1, 3), Fraction(1, 10), Fraction(3, 20)):
+        for _ in range(50):
+            levels = sorted(rng.uniform(float(gamma), 1 - float(gamma), 30))
+            fullest = max(sum(low <= other <= low + float(gamma) for other in levels) for low in levels)
+            window = lower.from_fat_shattering(30, gamma)
+            assert fullest >= window.points
+            inside = [Fraction(level).limit_denominator(10**6) for level in levels[:2]]
+            if inside[1] - inside[0] < 2 * gamma:
+                assert lower.from_levels(inside, gamma).gap == pytest.approx(
+                    float(2 * gamma - (inside[1] - inside[0]))
+                )
+
+
+def test_a_threshold_without_noise_is_not_pure():
+    """Private multiplicative weights as printed for (epsilon, 0) compares with a threshold that has no noise."""
+    losses = [
+        lessons.sparse_vector([0] * k, [1] * k, cap=1, variant="no noise on the threshold").worst
+        for k in (2, 6, 12)
+    ]
+    assert losses[0] < 1.0 < losses[1] < losses[2]
+    assert losses[2] == pytest.approx(6 * losses[0], rel=0.01)  # every answer below adds the same
+    assert lessons.sparse_vector([0] * 12, [1] * 12, cap=1).worst <= 1.0
+
+
+def test_a_hypothesis_has_a_weight_for_every_cell():
+    """So an update takes time in proportion to |X|, and a query on some cells still rescales all of them."""
+    trace = lessons.multiplicative_weights([7, 2, 1, 0, 0, 0], [[1, 1, 0, 0, 0, 0]], gap=0.05)
+    assert all(len(one.hypothesis) == 6 for one in trace)
+    assert trace[0].hypothesis[5] < 1 / 6 < trace[0].hypothesis[0]
+
+
+def test_histogram_queries_are_linear_queries():
+    domain = mq.Domain.from_dict(
+        {"attributes": [{"name": "v", "kind": "ordinal", "size": 5, "nullable": False}]}
+    )
+    counts = {("v",): np.array([3, 0, 7, 1, 4])}
+    unit = mq.weights(domain, np.eye(5).tolist())
+    points = mq.points(domain, ["v"])
+    assert (points.from_margins(counts) / points.denominator).tolist() == [3, 0, 7, 1, 4]
+    assert (unit.from_margins(counts) / unit.denominator).tolist() == [3, 0, 7, 1, 4]
+    assert points.sensitivity(Relation.ADD_REMOVE).l1 == 1
+
+
+def test_what_is_shattered_cannot_be_learned_from_few_records():
+    """On d shattered points with labels that agree with some rule, whoever saw half of them errs on a quarter."""
+    points = 6
+    rules = list(itertools.product((0, 1), repeat=points))
+    assert mq.fat_shattering_dimension([list(rule) for rule in rules], "1/2").value == points
+    seen = points // 2
+    errors = []
+    for truth in rules:
+        fitting = [
+            rule for rule in rules if rule[:seen] == truth[:seen]
+        ]  # all have no error on what was seen
+        errors.append(np.mean([np.mean(np.array(rule) != np.array(truth)) for rule in fitting]))
+    assert np.mean(errors) == pytest.approx(1 / 4)
+
+
+def test_levels_that_agree_save_the_factor_gamma():
+    gamma, dimension = Fraction(1, 10), 80
+    at = {"epsilon": 0.1, "beta": 0.05, "relation": Relation.REPLACE_ONE}
+    agreeing = lower.counts(lower.from_levels([Fraction(1, 2)] * dimension, gamma), **at)
+    any_levels = lower.counts(lower.from_fat_shattering(dimension, gamma), **at)
+    assert agreeing / any_levels == pytest.approx(2 * 8)  # twice the gap, and not one of eight windows

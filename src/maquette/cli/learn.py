@@ -182,11 +182,11 @@ def _half_planes() -> Any:
     from maquette.lessons import half_planes
 
     corners = [(0, 0), (6, 0), (0, 6)]
-    for words, fourth in (("alone", None), ("with a point outside", (6, 6)), ("with a point inside", (1, 1))):
+    for words, fourth in (("alone", None), ("with a point outside", (6, 6)), ("with a point inside", (2, 2))):
         planes = half_planes([*corners, fourth] if fourth else corners)
         said = "all labellings" if planes.shattered else f"not {' nor '.join(map(_points, planes.missing))}"
         console.say(f"  three corners {words:22} {len(planes.labellings):2} labellings: {said}")
-    return half_planes([*corners, (1, 1)])
+    return half_planes([*corners, (2, 2)])
 
 
 def _points(chosen: tuple[int, ...]) -> str:
@@ -219,13 +219,18 @@ def _sparse_vector() -> Any:
     console.say(
         "Counts 0,0,0,0,0,0 and 1,1,1,-1,-1,-1 against the threshold 0, at most three answers above, epsilon 1:"
     )
-    for variant in VARIANTS:
+    for variant in VARIANTS[:4]:
         loss = sparse_vector([0] * 6, [1] * 3 + [-1] * 3, cap=3, variant=variant).worst
         console.say(f"  {variant:30} loss {loss:.3f}{'' if loss <= 1 else '  NOT PRIVATE'}")
-    console.say("and with a long stream of small counts, where the compared value is shown:")
-    for length in (3, 6, 12):
-        law = sparse_vector([0] * (length - 1) + [1], [1] * (length - 1) + [0], variant=VARIANTS[-1])
-        console.say(f"  {length:3} questions: loss {law.worst:.3f}")
+    console.say("and with a long stream of small counts, one answer above:")
+    for variant in (VARIANTS[0], *VARIANTS[4:]):
+        losses = [
+            sparse_vector([0] * (k - 1) + [1], [1] * (k - 1) + [0], variant=variant).worst for k in (3, 6, 12)
+        ]
+        grows = "" if max(losses) <= 1 else "  NOT PRIVATE"
+        console.say(
+            f"  {variant:30} loss {', '.join(f'{v:.3f}' for v in losses)} for 3, 6, 12 questions{grows}"
+        )
     return sparse_vector([0] * 4, [1, 1, -1, -1], cap=2)
 
 
@@ -402,7 +407,7 @@ TOURS = {
         ),
     ),
     "sparse-vector": Tour(
-        "The sparse vector, and its four famous wrong variants",
+        "The sparse vector, and five famous wrong variants",
         _sparse_vector,
         Riddle(
             "What must grow with the number of answers above?",

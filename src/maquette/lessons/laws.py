@@ -21,12 +21,13 @@ Variant = Literal[
     "noise not scaled by the cap",
     "no noise on the tests",
     "no cap and no scaling",
+    "no noise on the threshold",
     "shows the compared value",
 ]
 MAX_TOY = 10**6
 """Weights, databases or rows of a lesson."""
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-"""The right one first, then four that were published and are wrong."""
+"""The right one first, then five that were published and are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,7 @@ def randomised_response(yes: int, neighbour: int, *, people: int, epsilon: float
     """The law of how many of `people` say yes where so many mean it, and everyone tells the truth with `honest_share`.
 
     Guarantee: the answer of each person by itself has log-ratios of exactly epsilon (people=1), and so has their sum
-        where
-        all say the same; elsewhere it has less.
+        where all say the same; elsewhere it has less.
     """
     _check.whole(people=people)
     _check.whole(least=0, yes=yes, neighbour=neighbour)
@@ -217,15 +217,18 @@ def sparse_vector(
     """All transcripts of a sparse vector on two lists of counts, by summing over the noise of the threshold.
 
     "right" is the one that the gate draws: Lap(2/epsilon) on the threshold, Lap(4 cap/epsilon) on every test, at most
-    `cap` answers above. The other four are published and wrong (Lyu, Su and Li 2017): their loss exceeds epsilon.
+    `cap` answers above. The other five are published and wrong: four in the list of Lyu, Su and Li (2017), and the one
+    without noise on the threshold in a proof of private multiplicative weights. Their loss exceeds epsilon.
     """
     _check.positive(epsilon=epsilon)
     _check.whole(cap=cap)
-    wide = {"right": 4 * cap / epsilon, "shows the compared value": 4 * cap / epsilon}
+    scaled: tuple[Variant, ...] = ("right", "no noise on the threshold", "shows the compared value")
+    wide: dict[Variant, float] = dict.fromkeys(scaled, 4 * cap / epsilon)
     if variant in ("noise not scaled by the cap", "no cap and no scaling"):
         wide[variant] = 2 / epsilon
     uncapped = variant in ("no cap and no scaling", "no noise on the tests")
-    stream = _Stream(threshold, 2 / epsilon, wide.get(variant), None if uncapped else cap)
+    first = None if variant == "no noise on the threshold" else 2 / epsilon
+    stream = _Stream(threshold, first, wide.get(variant), None if uncapped else cap)
     if variant == "shows the compared value":
         return stream.with_values(scores, neighbour)
     transcripts = stream.transcripts(len(scores))
@@ -237,7 +240,8 @@ def sparse_vector(
 @dataclass(frozen=True, slots=True)
 class _Stream:
     threshold: int
-    first: float
+    first: float | None
+    """Scale of the threshold's noise; None for none."""
     second: float | None
     """Scale of the tests' noise; None for none."""
     cap: int | None
@@ -268,6 +272,8 @@ class _Stream:
         return Law(tuple(f"{'.' * len(quiet)}T {value}" for value in values), laws[0], laws[1])
 
     def _sum(self, at: Callable[[int], float]) -> float:
+        if self.first is None:
+            return at(0)
         return sum(_laplace(r, self.first) * at(r) for r in range(-self.reach, self.reach + 1))
 
     def _tests(self, scores: Sequence[int], transcript: Sequence[bool], shift: int) -> float:

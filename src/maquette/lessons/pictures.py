@@ -99,17 +99,20 @@ def _ratios(law: Law) -> dict[str, Any]:
         for line in law.table()
         if math.isfinite(line["log ratio"])
     ]
+    ratios: dict[str, Any] = {"field": "ratio", "type": "quantitative", "title": "log-ratio"}
+    if law.epsilon is not None:  # room for the words beyond both lines
+        end = 1.25 * max([law.epsilon, *(abs(value["ratio"]) for value in values)])
+        ratios["scale"] = {"domain": [-end, end], "nice": False}
     bars = _panel(
         values,
         "bar",
         x={"field": "outcome", "type": "nominal", "sort": None, "title": law.reading},
-        y={"field": "ratio", "type": "quantitative", "title": "log-ratio"},
+        y=ratios,
     )
     if law.epsilon is None:
         return bars
-    ends = {"epsilon": law.epsilon, "-epsilon": -law.epsilon}
-    rules = [_rule("y", place, words, dy=-6, x=316, align="right") for words, place in ends.items()]
-    return _layers(bars, *rules)
+    above = _rule("y", law.epsilon, "epsilon", dy=-6, x=316, align="right")
+    return _layers(bars, above, _rule("y", -law.epsilon, "-epsilon", dy=10, x=316, align="right"))
 
 
 def _sampling(run: Sampling) -> dict[str, Any]:
@@ -157,7 +160,7 @@ def _answers(questions: list[Question]) -> dict[str, Any]:
         values,
         {"type": "point", "filled": True},
         x={"field": "question", "type": "quantitative"},
-        y={"field": "error", "type": "quantitative"},
+        y={"field": "error", "type": "quantitative", "title": "distance from the truth"},
         more={"color": {"field": "what", "type": "nominal", "title": None}},
     )
 
@@ -166,13 +169,18 @@ def _marked(panel: dict[str, Any], lines: Mapping[str, float] | None) -> dict[st
     """A panel with lines across it, each with its words."""
     if not lines:
         return panel
-    rules = [_rule("y", place, words, dy=-6, x=316, align="right") for words, place in lines.items()]
+    highest = max(lines.values())
+    rules = [
+        _rule("y", place, words, dy=-6 if place == highest else 8, x=316, align="right")
+        for words, place in lines.items()
+    ]
     return _layers(panel, *rules)
 
 
 def _half_planes(planes: HalfPlanes) -> dict[str, Any]:
     """A small picture for every labelling; where the points are not shattered, for every one that is missing."""
-    shown = planes.missing or sorted(tuple(sorted(one)) for one in planes.labellings)
+    cut_out = sorted((tuple(sorted(one)) for one in planes.labellings), key=lambda one: (len(one), one))
+    shown = planes.missing or tuple(cut_out)
     head = "no half-plane has inside" if planes.missing else "inside a half-plane"
     values = [
         {
@@ -192,10 +200,10 @@ def _half_planes(planes: HalfPlanes) -> dict[str, Any]:
         "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
         "encoding": place | {"color": {"field": "what", "title": None, "scale": {"domain": order}}},
     }
-    names = {"mark": {"type": "text", "dx": 10, "dy": -8}, "encoding": place | {"text": {"field": "point"}}}
+    names = {"mark": {"type": "text", "dy": -14}, "encoding": place | {"text": {"field": "point"}}}
     return {
         "data": {"values": values},
-        "facet": {"field": "set", "type": "nominal", "sort": None, "title": head},
+        "facet": {"field": "set", "type": "nominal", "sort": [_set(one) for one in shown], "title": head},
         "columns": 4,
         "spec": {"width": 90, "height": 90, "layer": [dots, names]},
     }

@@ -175,9 +175,9 @@ class MedianStrategy:
     """Is the space listed in full, so that every positive halves it, and do c halvings suffice?"""
 
 
-LISTED_ERROR, LISTED_FACTOR = 0.1, 2.0
-"""A version space that is listed in full may state this error, or so many times that of a sampled one. Set by hand: a
-sampled one may have the smaller error and run out of positives, a listed one provably does not."""
+LISTED_ERROR, LISTED_FACTOR, MOST_LISTED_ERROR = 0.1, 2.0, 0.25
+"""A version space that is listed in full may state the first error, or so many times that of a sampled one up to the
+last. Set by hand: a sampled one may have the smaller error and run out of positives, a listed one provably does not."""
 
 
 def median_plan(*, universe: int, **public: Any) -> online.Median:
@@ -190,7 +190,7 @@ def median_plan(*, universe: int, **public: Any) -> online.Median:
     if free.rows <= most or most == 0:
         return free
     listed = online.median(universe=universe, most_rows=most, **public)
-    within = max(LISTED_ERROR, LISTED_FACTOR * free.run.error)
+    within = max(LISTED_ERROR, min(LISTED_FACTOR * free.run.error, MOST_LISTED_ERROR))
     return listed if listed.run.certain and listed.run.error <= within else free
 
 
