@@ -138,7 +138,9 @@ def test_no_output_of_a_tool_is_tracked():
 
 
 def test_an_output_of_a_tool_would_be_noticed():
-    assert _hidden({".schemathesis/cache/crashes.json", "docs/.cache/a.md", "docs/a.md", "tests/a.b/c.py"}) == {
+    assert _hidden(
+        {".schemathesis/cache/crashes.json", "docs/.cache/a.md", "docs/a.md", "tests/a.b/c.py"}
+    ) == {
         ".schemathesis/cache/crashes.json",
         "docs/.cache/a.md",
     }
