@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -279,7 +280,7 @@ class Traits:
 
 
 class Mechanism(ABC):
-    """A named strategy. A new one is one file, and one line in `mechanisms/base.py`."""
+    """A named strategy. A new one is one file, and one line in `mechanisms/base.py` or an entry point of a package."""
 
     name: str
     traits: Traits
@@ -421,17 +422,32 @@ def _rows(task: Task, size: Size) -> SmallDatabase | None:
 
 
 class Registry(MutableMapping[str, Mechanism]):
-    """Mechanisms by name. An entry is a mechanism, or the place of one as "module:object"."""
+    """Mechanisms by name. An entry is a mechanism, or the place of one as "module:object".
 
-    def __init__(self, places: dict[str, str]) -> None:
-        self._entries: dict[str, Mechanism | str] = dict(places)
+    Other packages add theirs by entry points of a group; a name that is taken here stays what it is.
+    """
+
+    def __init__(self, places: dict[str, str], *, group: str | None = None) -> None:
+        self._places, self._group = places, group
+
+    @cached_property
+    def _entries(self) -> dict[str, Mechanism | str]:
+        points = () if self._group is None else entry_points(group=self._group)
+        return {
+            **self._places,
+            **{point.name: point.value for point in points if point.name not in self._places},
+        }
 
     def __getitem__(self, name: str) -> Mechanism:
         entry = self._entries[name]
         if isinstance(entry, str):
             module, _, attribute = entry.partition(":")
-            entry = getattr(import_module(module), attribute)
-            assert isinstance(entry, Mechanism)
+            try:
+                entry = getattr(import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                raise MechanismError(f"mechanism '{name}' cannot be loaded from {module}: {error}") from error
+            if not isinstance(entry, Mechanism):
+                raise MechanismError(f"mechanism '{name}': {module}:{attribute} is no Mechanism")
             self._entries[name] = entry
         return entry
 
@@ -467,5 +483,6 @@ MECHANISMS = Registry(
         "factorisation": "maquette.mechanisms.factorisation:FACTORISATION",
         "mw": "maquette.mechanisms.weights:MW",
         "mwem": "maquette.mechanisms.weights:MWEM",
-    }
+    },
+    group="maquette.mechanisms",
 )

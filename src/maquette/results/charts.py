@@ -59,15 +59,11 @@ class Chart:
 
     def to_svg(self) -> str:
         """The drawing by itself."""
-        import vl_convert
-
-        return vl_convert.vegalite_to_svg(self.spec)
+        return plots.drawing().vegalite_to_svg(self.spec)
 
     def to_html(self) -> str:
         """A page of its own that needs no network, with the errors under the pointer."""
-        import vl_convert
-
-        page = vl_convert.vegalite_to_html({"$schema": plots.SCHEMA, "mark": "point"}, bundle=True)
+        page = plots.drawing().vegalite_to_html({"$schema": plots.SCHEMA, "mark": "point"}, bundle=True)
         # put in here and not there, where a text of the table could end the script
         before, _, rest = page.rpartition(_SPEC)
         after = rest.partition(";\n")[2]
@@ -78,8 +74,6 @@ class Chart:
     @checks_arguments
     def save(self, path: str | Path) -> Path:
         """Write it; the ending of the name says how: .html, .json, .png or .svg."""
-        import vl_convert
-
         from maquette.results.folder import write_text
 
         place = Path(path)
@@ -89,7 +83,7 @@ class Chart:
             raise ParameterError(f"expected a file whose name ends with one of {endings}, got {place.name!r}")
         if form == "png":
             try:
-                place.write_bytes(vl_convert.vegalite_to_png(self.spec, scale=2))
+                place.write_bytes(plots.drawing().vegalite_to_png(self.spec, scale=2))
             except OSError as error:
                 raise ReleaseError(f"cannot write {place}: {error.strerror}") from None
         else:
@@ -97,7 +91,8 @@ class Chart:
         return place
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return {MIME: self.spec, "image/svg+xml": self.to_svg(), "text/plain": repr(self)}
+        picture = {"image/svg+xml": self.to_svg()} if plots.can_draw() else {}
+        return {MIME: self.spec, **picture, "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         return f"Chart({self.label!r})"

@@ -7,7 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.util import find_spec
 from typing import Any
+
+from maquette.errors import ParameterError
 
 INK = "currentColor"
 QUIET = "var(--quiet)"
@@ -169,9 +172,26 @@ def ticks(top: float) -> list[float]:
 
 
 def _draw(spec: dict[str, Any], label: str) -> str:
-    import vl_convert
+    """As SVG for a page, or in words where nothing is installed that draws."""
+    if not can_draw():
+        return f'<p class="quiet">{escape(label)}. Pictures need the extra maquette[plots].</p>'
+    return _responsive(drawing().vegalite_to_svg(whole_spec(spec)), label)
 
-    return _responsive(vl_convert.vegalite_to_svg(whole_spec(spec)), label)
+
+def can_draw() -> bool:
+    """Is the library there that draws?"""
+    return find_spec("vl_convert") is not None
+
+
+def drawing() -> Any:
+    """The library that draws, of the extra `plots`."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise ParameterError(
+            "drawing needs the extra maquette[plots]: pip install 'maquette[plots]'"
+        ) from None
+    return vl_convert
 
 
 def whole_spec(spec: dict[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypedDict, TypeGuard, Unpack, cast
 from urllib.parse import unquote
-
-import duckdb
 
 from maquette.core import _check
 from maquette.core.rows.arrow import pa
@@ -20,7 +19,7 @@ from maquette.core.rows.persons import PersonRows, check_person
 from maquette.core.rows.source import Joined, Partition, Source, SourceCheck, check_fit
 from maquette.domain import Domain, Persons
 from maquette.errors import ParameterError, SourceError
-from maquette.vault import postgres, sources, spark, workbooks
+from maquette.vault import duckdb_tables, postgres, spark, workbooks
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
 Progress = Callable[[float], None]
@@ -37,7 +36,8 @@ FILES: dict[str, Callable[[Path], Source]] = {
     ".feather": ArrowFile,
     ".ipc": ArrowFile,
 }
-"""Files that state their own columns, by the ending of their name: a new kind of file is one line here."""
+"""Files that state their own columns, by the ending of their name: a new kind of file is one line here, or an entry
+point `maquette.sources` of another package, named by the ending without its point."""
 
 
 class ReadOptions(TypedDict, total=False):
@@ -107,16 +107,16 @@ def open_source(source: Any, *, names: Sequence[str] | None = None, **options: U
     if is_files(source) and table is None and query is None:
         return _join("", [_existing(Path(place)) for place in source], text)
     text.check_unused()
-    if isinstance(source, duckdb.DuckDBPyConnection):
-        return sources.from_connection(source, "connection", table=table, query=query)
+    if duckdb_tables.is_connection(source):
+        return duckdb_tables.from_connection(source, "connection", table=table, query=query)
     if postgres.is_connection(source):
         return postgres.AdbcTable(source, table=table, query=query)
     if table is not None or query is not None:
         raise ParameterError(
             "table= and query= are for databases (DuckDB, SQLite, PostgreSQL, connections); table= also names a sheet"
         )
-    if isinstance(source, duckdb.DuckDBPyRelation):
-        return sources.Relation(source, "relation")
+    if duckdb_tables.is_relation(source):
+        return duckdb_tables.Relation(source, "relation")
     return _open_memory(source, names)
 
 
@@ -158,7 +158,7 @@ def _open_path(place: str, *, table: str | None, query: str | None, text: _Text)
     if name.endswith(workbooks.WORKBOOKS) and query is None:
         return workbooks.Worksheet(path, table=table)
     if name.endswith(DATABASE):
-        return sources.from_file(path, table=table, query=query)
+        return duckdb_tables.from_file(path, table=table, query=query)
     if table is not None or query is not None:
         raise ParameterError(
             "table= and query= are for databases (DuckDB, SQLite, PostgreSQL, connections); table= also names a sheet"
@@ -216,6 +216,9 @@ def _open_file(path: Path, text: _Text) -> Source:
     for ending, read in FILES.items():
         if name.endswith(ending):
             return read(path)
+    for point in entry_points(group="maquette.sources"):
+        if name.endswith(f".{point.name}"):
+            return cast(Callable[[Path], Source], point.load())(path)
     endings = ", ".join((*TEXT, *FILES, *DATABASE, *workbooks.SQLITE, *workbooks.WORKBOOKS))
     raise SourceError(f"cannot tell what {path} is from its name; it should end in one of {endings}")
 

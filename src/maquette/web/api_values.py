@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from maquette.core.attribute import Kind
+from maquette.sessions.question import Past
 from maquette.web.explore import MAX_TEXT
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
@@ -134,21 +135,8 @@ class SessionResult(BaseModel):
     unit: str
 
 
-class PastQuestion(BaseModel):
-    """One line of the history: a question, or what was paid for it."""
-
-    sequence: int
-    when: str
-    what: str
-    value: float | None
-    error: float | None
-    kind: str
-    cost: float
-    key: str | None = Field(default=None, description="The idempotency key of the question.")
-
-
 class History(BaseModel):
-    items: list[PastQuestion]
+    items: list[Past]
     next: int | None
 
 

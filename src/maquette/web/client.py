@@ -6,6 +6,7 @@ question gets an idempotency key, so that one that was cut off can be sent again
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import secrets
@@ -14,7 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from maquette import errors
 from maquette.core import _check
@@ -38,7 +39,9 @@ from maquette.sessions.question import Forecast, Past, Refusal, SelectForecast, 
 if TYPE_CHECKING:
     import httpx
     import pyarrow as pa
+    from _typeshed import DataclassInstance
 
+Value = TypeVar("Value", bound="DataclassInstance")
 ATTEMPTS = 4
 """How often a request is sent that got no answer, or the answer that the table is being opened again."""
 PAUSE = 0.5
@@ -278,14 +281,7 @@ class RemoteSession:
     def forecast(self, query: str) -> Forecast:
         """What a question or a SELECT would cost at most and would state. Spends nothing."""
         fields = self._service.post(f"{self._path}/forecast", {"query": query})
-        names = ("query", "kind", "cost", "error", "left", "unit", "size_cost", "refusal")
-        forecast = Forecast(**{name: fields[name] for name in names}, guess=None)
-        new = fields["new_questions"]
-        return (
-            forecast
-            if new is None
-            else SelectForecast.of(forecast, questions=fields["questions"], new_questions=new)
-        )
+        return _value(Forecast if fields["new_questions"] is None else SelectForecast, fields, guess=None)
 
     def buy_size(self) -> None:
         """Buy the number of records, which the first question needs, by itself."""
@@ -306,7 +302,7 @@ class RemoteSession:
         after: int | None = 0
         while after is not None:
             page = self._service.get(f"{self._path}/questions", after=after, limit=500)
-            past += [Past(**one) for one in page["items"]]
+            past += [_value(Past, one) for one in page["items"]]
             after = page["next"]
         return past
 
@@ -356,8 +352,7 @@ class RemoteRelease:
     def answer(self, query: str) -> Answer:
         """The share of the records that meet a condition, with its error where one is proved."""
         fields = self._service.get(f"{self._path}/answer", q=query)
-        names = ("query", "value", "count", "error", "confidence", "source", "statement", "low", "high")
-        return Answer(**{name: fields[name] for name in names}, notes=tuple(fields["notes"]))
+        return _value(Answer, fields, notes=tuple(fields["notes"]))
 
     def table(self, *names: str, values: str | None = None, where: str | None = None) -> ResultTable:
         """Figures by the cells of some columns."""
@@ -381,13 +376,14 @@ class RemoteRelease:
 
 
 def _answer(fields: dict[str, Any]) -> SessionAnswer:
-    receipt = fields["receipt"]
-    names = ("query", "value", "error", "beta", "kind", "cost", "left", "unit", "holds_for")
-    return SessionAnswer(
-        **{name: fields[name] for name in names},
-        receipt=None if receipt is None else Receipt.parse(receipt),
-        notes=tuple(fields["notes"]),
-    )
+    receipt = None if fields["receipt"] is None else Receipt.parse(fields["receipt"])
+    return _value(SessionAnswer, fields, receipt=receipt, notes=tuple(fields["notes"]))
+
+
+def _value(kind: type[Value], fields: dict[str, Any], **more: Any) -> Value:
+    """A value of the library out of the fields of the same names; what it has besides keeps its default."""
+    names = [field.name for field in dataclasses.fields(kind) if field.name not in more]
+    return kind(**{name: fields[name] for name in names if name in fields}, **more)
 
 
 def _table(fields: dict[str, Any]) -> ResultTable:
