@@ -9,7 +9,7 @@ observables in worlds that refuse and fail, whole releases.
 - *Outside*: a leak found by any check is a failure of the principle. A package that no longer runs is none: its
   neighbours fail alike.
 - *Inside*: noticed is a leak, or a package that does not run. Others are run through the unit tests that name the
-  module, up to `--limit` processor seconds; what survives these too is listed.
+  module, up to `--limit` processor seconds; what survives these too, or has not come to their end, is listed.
 
 What was found is kept in `.mutants.jsonl`, and the same command goes on where it ended.
 
@@ -166,7 +166,8 @@ class Trial:
 
     def of(self, mutant: Mutant, *, inside: bool) -> dict[str, Any]:
         key = f"{mutant.digest} {inside}"
-        if key not in self._found:
+        known = self._found.get(key)
+        if known is None or (known["outcome"] == UNDECIDED and known["limit"] < self._limit):
             found = {"digest": key, "mutant": str(mutant)} | self._try(mutant, inside=inside)
             self._found[key] = found
             with FOUND.open("a", encoding="utf-8") as stream:
@@ -186,12 +187,14 @@ class Trial:
 
     def _try_units(self, mutant: Mutant) -> dict[str, Any]:
         """Up to the first test that fails, and would not without the change."""
+        if not self._limit:
+            return {"outcome": UNDECIDED, "by": "checks of privacy alone", "limit": 0}
         tests = unit_tests(mutant)
         while True:
             left = [*tests, *(f"--deselect={test}" for test in self._failing)]
             ended = run_tests(mutant, left, seconds=self._limit, chosen="not slow and not server")
             if ended.code is None:
-                return {"outcome": "survives", "by": f"{len(tests)} files, as far as they came"}
+                return {"outcome": UNDECIDED, "by": f"{len(tests)} files cut off", "limit": self._limit}
             if ended.failed is None:  # all passed, none was there, or pytest itself could not run
                 how = "survives" if ended.code in (0, 5) else "unit tests"
                 return {"outcome": how, "by": f"{len(tests)} files, code {ended.code}"}
@@ -210,6 +213,8 @@ class Trial:
         return False
 
 
+UNDECIDED = "undecided"
+"""Not noticed by a check of privacy, nor by as many unit tests as there was time for."""
 NOTICED = ("leak", "broken", "out of time", "unit tests")
 """Outcomes of a mutant inside that is caught."""
 
@@ -229,7 +234,8 @@ def measure(where: str, count: int, *, minutes: float, limit: float) -> dict[str
         outcomes.append(trial.of(mutant, inside=inside))
         print(f"{number}/{len(group)} {outcomes[-1]}", file=sys.stderr, flush=True)
     kinds = Counter(one["outcome"] for one in outcomes)
-    bad = [one for one in outcomes if one["outcome"] == ("survives" if inside else "leak")]
+    wrong = ("survives", UNDECIDED) if inside else ("leak",)
+    bad = [one for one in outcomes if one["outcome"] in wrong]
     return {
         "figure": f"mutants {where} of the trusted part, and how a check of privacy ended",
         "where": where,
@@ -266,7 +272,9 @@ def main(words: list[str]) -> None:
     parser.add_argument("--where", choices=["reach", "outside", "inside"], required=True)
     parser.add_argument("--count", type=int, default=COUNT, help="mutants")
     parser.add_argument("--minutes", type=float, default=1e9, help="after which no further one is begun")
-    parser.add_argument("--limit", type=float, default=20.0, help="processor seconds of unit tests, inside")
+    parser.add_argument(
+        "--limit", type=float, default=20.0, help="processor seconds of unit tests, inside; 0 for none"
+    )
     parser.add_argument("--print", action="store_true", help="print the figure, append nothing")
     options = parser.parse_args(words)
     if options.where == "reach":

@@ -417,7 +417,8 @@ class Conditions:
 
     def is_enforced(self, sizes: Sizes) -> bool:
         """Must records be looked at one by one, because the cells do not show that the claim is true?"""
-        return must_enforce(self.claim, len(self.conditions), self.listed(sizes))
+        count = len(self.conditions)
+        return self.claim < count and must_enforce(self.claim, count, self.listed(sizes))
 
     def listed(self, sizes: Sizes) -> NDArray[np.bool_] | None:
         """Which condition (down) every cell of the attributes (across) meets; None where these are too many."""
@@ -477,7 +478,8 @@ class Scores:
 
     def is_enforced(self, sizes: Sizes) -> bool:
         """Must records be looked at one by one, because the cells do not show that the claim is true?"""
-        return must_enforce(self.claim, len(self.order), self.listed(sizes))
+        count = len(self.order)
+        return self.claim < count and must_enforce(self.claim, count, self.listed(sizes))
 
     def listed(self, sizes: Sizes) -> NDArray[np.bool_] | None:
         """In which half-space (down) every declared cell of the attributes (across) is, and one beyond them, if any.
@@ -648,6 +650,9 @@ def largest_column(matrix: NDArray[Any], top: int) -> Sensitivity:
 
 def farthest_columns(matrix: NDArray[Any], top: int) -> Sensitivity:
     """How far two columns of numerators lie apart, at most."""
+    if len(matrix) == 1 and matrix.size:  # most questions of a session: no search
+        span = int(matrix.max()) - int(matrix.min())
+        return Sensitivity(Fraction(span, top), Fraction(span**2, top**2), Fraction(span, top))
     labels = np.unique(np.ascontiguousarray(matrix.T), axis=0).T.astype(np.int64)
     l1 = farthest(labels, power=1)[0]
     l2 = l1 if top == 1 else farthest(labels, power=2)[0]
