@@ -96,13 +96,13 @@ def test_families_are_nested():
     widest = COMBINATIONS["any combination and a list"]
     assert all(narrower(one, widest) for one in COMBINATIONS.values())
     assert not narrower(
-        COMBINATIONS["any combination"], COMBINATIONS["any combination and a list, one column"]
+        COMBINATIONS["any combination"], COMBINATIONS["any combination and a list on one column"]
     )
     assert narrower(
-        COMBINATIONS["any combination, one column"],
-        COMBINATIONS["any combination and a range, up to 2 columns"],
+        COMBINATIONS["any combination on one column"],
+        COMBINATIONS["any combination and a range on 2 columns"],
     )
-    assert COMBINATIONS["any combination and a list, one column"].says == "any condition on one column"
+    assert COMBINATIONS["any combination and a list on one column"].says == "any condition on one column"
     assert len({one.says for one in COMBINATIONS.values()}) == len(COMBINATIONS) == 12
 
 
