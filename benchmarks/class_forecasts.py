@@ -52,7 +52,7 @@ def simulated(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
 
 def simulate(case: calibrate.Case) -> dict[str, Any]:
     """One release: for every class the largest errors of its tables, by their cells."""
-    table = _half_unordered(calibrate.table(case)).open()
+    table = half_unordered(calibrate.table(case)).open()
     queries = mq.marginals(table.domain, k=case.k)
     release = mq.release(
         table,
@@ -76,7 +76,7 @@ def simulate(case: calibrate.Case) -> dict[str, Any]:
     return asdict(case) | {"expected": ranked.forecasts[0].expected, "classes": classes}
 
 
-def _half_unordered(made: tables.Made) -> tables.Made:
+def half_unordered(made: tables.Made) -> tables.Made:
     """The same table with every second attribute declared as categories."""
     attributes = [
         Attribute(a.name, Kind.CATEGORICAL if i % 2 else a.kind, codes=a.size)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.core._arguments import checks_arguments
@@ -23,11 +23,13 @@ from maquette.mechanisms.postprocess import expanded
 from maquette.models.answers import generator
 from maquette.owner import Table
 from maquette.queries.base import Queries
+from maquette.queries.combinations import COMBINATIONS
 from maquette.releasing import planning
 from maquette.releasing.certify import (
     can_be_certified,
     certify,
     certify_classes,
+    certify_combinations,
     certify_draw,
     share_of_beta,
 )
@@ -44,7 +46,7 @@ from maquette.releasing.planning import Choice, plan, required
 from maquette.releasing.ranking import Plan
 from maquette.releasing.request import Request
 from maquette.results.binding import bind
-from maquette.results.distribution import distribution_of
+from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.release import Release, with_distance
 from maquette.results.statements import Account, Certificate, ClassCertificate, Spending
 from maquette.samplers.draw import EXACT_DRAWS
@@ -94,9 +96,11 @@ def release(
         bought if it is expected to state less than the guarantee, for the share at which it is expected to state least
         (5 % to 20 %): from public numbers, and from the number of records, which is asked for first where it is
         private. `certificate` also takes words: "workload", and classes of questions far beyond it that are
-        certified for another 5 % (`release.certificates`): "one attribute", "one small attribute", "two attributes",
-        "two attributes with a small one", "three attributes", "two ranges", "three ranges", "anything on two
-        attributes", "relative"; by default those that are expected to say enough. With `weight`, the name of a declared
+        certified for another 5 % (`release.certificates`): "any combination" of values of any columns, "any
+        combination and a range" or "and a list" of one column, each also " on one column", " on 2 columns" and " on 3
+        columns"; "two ranges", "three ranges", "one attribute", "one small attribute", "two attributes", "two
+        attributes with a small one", "three attributes", "anything on two attributes", "relative"; by default those
+        that are expected to say enough. With `weight`, the name of a declared
         attribute, records count by its value (mechanism `roth`): fractions are of the total weight, and so are the
         errors. `rows` is the size of the small database: a number, or "small" for the fewest rows that still keep the
         largest error (`sculpt`).
@@ -115,6 +119,7 @@ def release(
         typical_rows=typical_rows,
         weight=weight,
         persons=table.persons,
+        lists_records=table.lists_records,
     )
     warn_if_weak(request.budget)
     choice = planning.choose(request, accounting=accounting_of(table, ledger) or accounting)
@@ -264,30 +269,36 @@ def _with_classes(
     if not request.bought:
         return _Done(outcome, certificate)
     distribution = distribution_of(request.queries, outcome.answers, outcome.database)
-    able = (
-        []
-        if distribution is None
-        else [
-            name for name in request.bought if can_be_certified(distribution.domain, name, distribution.sets)
-        ]
-    )
-    if len(able) < len(request.bought):
-        outcome = replace(outcome, notes=(*outcome.notes, _uncertified(set(request.bought) - set(able))))
-    if distribution is None or not able:
-        return _Done(outcome, certificate)
-    classes = certify_classes(
-        curator,
-        able,
-        distribution,
-        size=outcome.size,
-        price=request.class_price,
-        beta=share_of_beta(request.beta, request.certificates),
-        together=request.beta,
-        certificates=request.certificates,
-        model=outcome.model,
-        decided_by_size=_is_decided_by_size(request, outcome),
-    )
+    able = [name for name in request.bought if distribution is not None and _is_able(distribution, name)]
+    combined = [name for name in able if name in COMBINATIONS]
+    by_tables = [name for name in able if name not in COMBINATIONS]
+    classes: tuple[ClassCertificate, ...] = ()
+    terms: dict[str, Any] = {
+        "size": outcome.size,
+        "beta": share_of_beta(request.beta, request.certificates),
+        "together": request.beta,
+        "certificates": request.certificates,
+        "model": outcome.model,
+        "decided_by_size": _is_decided_by_size(request, outcome),
+    }
+    if distribution is not None and combined:
+        price = request.price_of_classes(len(combined))
+        classes += certify_combinations(
+            curator, combined, distribution, price=price, workload=certificate, **terms
+        )
+    if distribution is not None and by_tables:
+        price = request.price_of_classes(len(by_tables))
+        classes += certify_classes(curator, by_tables, distribution, price=price, **terms)
+    if left_out := set(request.bought) - {one.name for one in classes}:
+        outcome = replace(outcome, notes=(*outcome.notes, _uncertified(left_out)))
     return _Done(outcome, certificate, classes)
+
+
+def _is_able(distribution: Distribution, name: str) -> bool:
+    """Has a released distribution what a class of questions is about?"""
+    if name in COMBINATIONS:
+        return bool(distribution.columns)
+    return can_be_certified(distribution.domain, name, distribution.sets)
 
 
 def _too_few(names: Collection[str], size: Size) -> str:
@@ -300,7 +311,7 @@ def _too_few(names: Collection[str], size: Size) -> str:
 def _uncertified(names: Collection[str]) -> str:
     return (
         f"not certified: {', '.join(sorted(names))}; such classes need rows, or answers to whole marginals, and tables "
-        "that are not too large"
+        "or rows that are not too large"
     )
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
+from maquette.core.answers import Answers, ChoiceQuestion
+from maquette.core.budget import Budget
 from maquette.core.forms import Conditions, Weights
+from maquette.core.laws import NoiseRequest
 from maquette.domain import Persons, Relation
 from maquette.errors import MaquetteError
 from maquette.queries import boxes, marginals, prefixes, weights
-from maquette.questions.answers import Answers, ChoiceQuestion
-from maquette.questions.noise import NoiseRequest
 from support.lying_queries import LIES, Lying
 from support.privacy_cases import CONCENTRATED, PURE
 from support.privacy_conformance import TINY, Case, check_exactly

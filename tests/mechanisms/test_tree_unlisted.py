@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pyarrow
 import pytest
-from maquette.accounting.budget import Unit
 
 import maquette as mq
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Never, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms.base import Task

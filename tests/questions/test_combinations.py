@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 
 from maquette.core.any_order import MAX_COLUMNS, MAX_VALUES, Axis, Family, Statistic
-from maquette.core.combinations import (
-    COMBINATIONS,
-    CombinationQuestion,
-    ReleasedRows,
-    able,
-    count,
-    narrower,
-    parts,
-)
+from maquette.core.combinations import CombinationQuestion, ReleasedRows
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, WorkloadError
+from maquette.queries.combinations import COMBINATIONS, able, count, narrower, parts
 
 DOMAIN = Domain(
     (
@@ -96,13 +89,13 @@ def test_families_are_nested():
     widest = COMBINATIONS["any combination and a list"]
     assert all(narrower(one, widest) for one in COMBINATIONS.values())
     assert not narrower(
-        COMBINATIONS["any combination"], COMBINATIONS["any combination and a list, one column"]
+        COMBINATIONS["any combination"], COMBINATIONS["any combination and a list on one column"]
     )
     assert narrower(
-        COMBINATIONS["any combination, one column"],
-        COMBINATIONS["any combination and a range, up to 2 columns"],
+        COMBINATIONS["any combination on one column"],
+        COMBINATIONS["any combination and a range on 2 columns"],
     )
-    assert COMBINATIONS["any combination and a list, one column"].says == "any condition on one column"
+    assert COMBINATIONS["any combination and a list on one column"].says == "any condition on one column"
     assert len({one.says for one in COMBINATIONS.values()}) == len(COMBINATIONS) == 12
 
 

@@ -1,14 +1,19 @@
 """What the planner says of classes of questions: from public numbers, fitted to stored tables, and about right."""
 
+import itertools
+
 import numpy as np
 import pytest
-from benchmarks import class_forecasts
+from benchmarks import class_forecasts, combination_forecasts
 
 import maquette as mq
 from maquette.core.answers import Answers
 from maquette.queries.classes import CLASSES
+from maquette.queries.combinations import COMBINATIONS, narrower
 from maquette.releasing import certify
 from maquette.releasing.certify import RELATIVE, SMALL_PAIRS, TYPICAL, WITHIN
+from maquette.releasing.planning import choose, decide
+from maquette.releasing.request import Request
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import distribution_of, marginal_places
@@ -31,6 +36,17 @@ DOMAIN = mq.Domain.from_dict(
     }
 )
 PAIRS = mq.marginals(DOMAIN, k=2)
+WIDE = mq.marginals(
+    mq.Domain.from_dict(
+        {
+            "attributes": [
+                {"name": f"a{i}", "kind": "ordinal", "size": size}
+                for i, size in enumerate((85, 100, 16, 15, 42, 7))
+            ]
+        }
+    ),
+    k=3,
+)
 
 
 def people(n):
@@ -47,6 +63,15 @@ def people(n):
 def forecast(queries=PAIRS, *, n=20_000, epsilon=1.0, **options):
     ranked = mq.plan(queries, n=n, epsilon=epsilon, delta=1e-9, mechanisms=["sculpt"], **options)
     return ranked.forecasts[0]
+
+
+def elsewhere(queries, n=20_000):
+    """What would be bought where records stay where they are."""
+    given = {"certificate": None, "groups": False, "rows": None, "post": "auto", "beta": 0.05}
+    request = Request.of(
+        queries, epsilon=1.0, delta=1e-9, mechanism="sculpt", typical_rows=n, lists_records=False, **given
+    )
+    return decide(choose(request), n=n).request.bought
 
 
 def made(n, epsilon):
@@ -69,6 +94,29 @@ def test_the_constants_are_those_of_the_stored_tables():
     assert found["TYPICAL"] == TYPICAL
     assert found["WITHIN"] == WITHIN
     assert class_forecasts.fit(figures[:-20])["TYPICAL"] != TYPICAL
+
+
+def test_the_constants_of_combinations_are_those_of_the_stored_tables():
+    figures = combination_forecasts.stored()
+    assert len(figures) >= 37
+    found = combination_forecasts.fit(figures)
+    assert found == certify.COMBINED
+    assert combination_forecasts.spread(figures, found) == (0.55, 1.73)
+    assert combination_forecasts.fit(figures[:-9]) != found
+
+
+def test_few_columns_have_bounds_of_their_own_on_large_tables():
+    few = [name for name, one in COMBINATIONS.items() if one.order in certify.FEW_COLUMNS]
+    small, large = ([one.name for one in forecast(WIDE, n=n).classes] for n in (20_000, 1_000_000))
+    assert not set(few) & set(small)
+    assert set(few) <= set(large)
+
+
+def test_the_forecast_of_a_family_is_not_above_that_of_a_wider_one():
+    expected = {one.name: one.expected for one in forecast(WIDE, n=1_000_000).classes}
+    for name, other in itertools.permutations(set(expected) & set(COMBINATIONS), 2):
+        if narrower(COMBINATIONS[name], COMBINATIONS[other]):
+            assert expected[name] <= expected[other]
 
 
 def test_errors_grow_with_the_cells_of_one_attribute_and_hardly_with_those_of_two():
@@ -94,7 +142,7 @@ def test_the_plan_names_what_is_bought_and_about_how_well(n, epsilon):
 
 def test_a_class_that_would_say_nothing_is_not_forecast():
     assert [one.name for one in forecast().classes] == [
-        "one attribute", "two attributes", "two ranges", RELATIVE,
+        "any combination", "any combination and a range", "any combination and a list", "two ranges",
     ]  # fmt: skip
     assert forecast(n=100).classes == ()
     assert forecast(certificate=0.05).classes == ()
@@ -121,10 +169,12 @@ def test_tables_have_bounds_of_their_own_where_half_of_them_are_expected_to_be_s
             ]
         }
     )
-    assert RELATIVE not in [one.name for one in forecast(mq.marginals(alike, k=2)).classes]
-    expected = {one.name: one.expected for one in forecast().classes}
+    assert RELATIVE not in elsewhere(mq.marginals(alike, k=2))
+    assert RELATIVE in elsewhere(PAIRS)
+    by_name = forecast(certificate=["workload", "two ranges", RELATIVE]).classes
+    expected = {one.name: one.expected for one in by_name}
     assert expected[RELATIVE] < certify.PAYS * expected["two ranges"]
-    assert forecast().classes[-1].says.endswith("half of these")
+    assert by_name[-1].says.endswith("half of these")
     named = {one.name: one.expected for one in forecast(mq.marginals(DOMAIN, k=1)).classes}
     assert named[RELATIVE] < certify.PAYS * named["one attribute"]
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.core.any_order import Statistic
+from maquette.core.any_order import largest_errors as combination_errors
+from maquette.core.combinations import axes_of
 from maquette.core.measurement import Size
 from maquette.domain import Domain
 from maquette.mechanisms import sizing
 from maquette.models.answers import Answers, SmallDatabase
+from maquette.queries.combinations import COMBINATIONS
 from maquette.results import means
 from maquette.results.figures import Grouping
 from maquette.results.statements import ClassCertificate, Guarantee
@@ -133,6 +138,48 @@ def test_the_truth_lies_between_the_ends(seed):
                         checked += 1
                         assert lower - 1e-9 <= value <= upper + 1e-9, (by, name, word, group)
     assert checked > 100
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("seed", range(6))
+def test_the_truth_lies_between_the_ends_by_combinations_of_values(seed):
+    """Counts, means and medians of groups by two attributes, by the largest errors over combinations alone."""
+    rng = np.random.default_rng(100 + seed)
+    truth, shown = coded(rng), coded(rng)
+    release = release_of(shown, 1.0, k=3)
+    families = [COMBINATIONS[name] for name in ("any combination", "any combination and a range")]
+    records, rows = (np.stack([one[n] for n in NAMES], axis=1).astype(np.uint16) for one in (truth, shown))
+    errors = combination_errors(
+        axes_of(DOMAIN, NAMES), records, rows, [Statistic(one.family, 9) for one in families]
+    )
+    certificates = tuple(
+        ClassCertificate(one.name, error / RECORDS + 1e-12, 0.05, float(error), "rows")
+        for one, error in zip(families, errors, strict=True)
+    )
+    release = replace(release, certificates=certificates)
+    checked = 0
+    for by in (("sex", "rooms"), ("age", "sex"), ("sex",)):
+        grouping = Grouping.of(release, by, "rooms >= 2" if by == ("age", "sex") else None)
+        for name in {"age", "pay"} - set(by):
+            values = values_inside(truth, name, rng)
+            figures = {"count": grouping.count(), "mean": grouping.mean(name)}
+            figures["median"] = grouping.quantile(name, Fraction(1, 2))
+            for i, group in enumerate(grouping.codes.tolist()):
+                inside = np.ones(RECORDS, dtype=bool)
+                if by == ("age", "sex"):
+                    inside &= (truth["rooms"] >= 1) & (truth["rooms"] < DOMAIN["rooms"].cells)
+                for attribute, code in zip(by, group, strict=True):
+                    inside &= truth[attribute] == code
+                own = np.sort(values[inside][~np.isnan(values[inside])])
+                true = {"count": inside.sum()}
+                if len(own):
+                    true |= {"mean": own.mean(), "median": own[int(np.ceil(0.5 * len(own))) - 1]}
+                for word, value in true.items():
+                    lower, upper = figures[word].lower[i], figures[word].upper[i]
+                    if not np.isnan(lower):
+                        checked += 1
+                        assert lower - 1e-9 <= value <= upper + 1e-9, (by, name, word, group)
+    assert checked > 40
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def release(
         str | None,
         typer.Option(
             help="Share of the budget that measures the largest error; 0 for none. Or what to certify, with commas: "
-            "'workload,two attributes,two ranges'. Default: what is expected to state less than the guarantee."
+            "'workload,any combination,two ranges'. Default: what is expected to state less than the guarantee."
         ),
     ] = None,
     groups: Annotated[

@@ -481,10 +481,11 @@ def _epsilon(step: int) -> float:
 def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
     """What a refusal offers instead: the epsilon that fits at this delta and, for a pure one, at the ledger's own."""
     offers: list[str] = []
-    for one in dict.fromkeys((ledger.delta, delta, *([0.0] if ledger.pure_units else []))):
-        epsilon = affordable_epsilon(ledger, left, delta=one)
+    deltas = [ledger.delta, delta, *([0.0] if ledger.pure_units else [])]
+    for offered in dict.fromkeys(deltas):
+        epsilon = affordable_epsilon(ledger, left, delta=offered)
         if epsilon is not None:
-            offers.append(f"{Budget(epsilon, one)} fits" if one else f"a pure epsilon={epsilon:g} fits")
+            offers.append(f"{Budget(epsilon, offered)} fits" if offered else f"a pure epsilon={epsilon:g} fits")
     if not offers:
         return "nothing more fits"
     if delta == 0 and not (ledger.pure or ledger.pure_units):

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette._arguments import checks_arguments
 from maquette.core import forms
+from maquette.core._arguments import checks_arguments
 from maquette.core.parities import MAX_BITS, most_odd, odd_sets, parity_counts, parity_places
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError

@@ -175,7 +175,9 @@ def classes_left_out(choice: Choice) -> tuple[str, ...]:
         or request.weight is not None
     ):
         return ()
-    return default_classes(request.queries) if choice.mechanism.traits.answers_from_rows else ()
+    if not choice.mechanism.traits.answers_from_rows:
+        return ()
+    return default_classes(request.queries, n=choice.prepared.n, lists_records=request.lists_records)
 
 
 def best_accounting(

@@ -18,8 +18,12 @@ from maquette.mechanisms.base import MECHANISMS, POSTS, TYPICAL_ROWS, Mechanism,
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES
+from maquette.queries.combinations import COMBINATIONS
 from maquette.queries.merging import Merged
 from maquette.releasing.certify import CLASS_SHARE, SHARE, WORKLOAD
+
+WORDS = (WORKLOAD, *COMBINATIONS, *CLASSES)
+"""What a certificate can be for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Request:
     """The number of records, where it is private and was asked for first; the rest is decided by it."""
     size_price: Fraction = Fraction(0)
     """What was paid for it, out of the mechanism's part."""
+    lists_records: bool = True
+    """Can whole records of the table be had, which combinations of values need? It goes by the kind of table."""
     decided_by_size: bool = False
     """Did that number decide what is bought, and so which sentence is stated?"""
 
@@ -103,6 +109,11 @@ class Request:
             )  # what no record can meet is refused before anything is paid
         if self.certificate is not None:
             _check.fraction_or_zero(certificate=self.certificate)
+        if not self.lists_records and set(self.classes or ()) & set(COMBINATIONS):
+            raise ParameterError(
+                "combinations of values are certified where whole records are on this machine, and those of this "
+                "table stay where they are; name classes of questions on few attributes instead"
+            )
         if self.classes and self.weight is not None:
             raise ParameterError(
                 "classes of questions are certified where every record counts as one; leave weight out"
@@ -128,6 +139,11 @@ class Request:
     def class_price(self) -> Fraction:
         """For the certificates of classes of questions; with `prices` never above the budget."""
         return self._divided[2]
+
+    def price_of_classes(self, some: int) -> Fraction:
+        """The part of that for some of the certificates: each of them has noise of one deviation."""
+        units = int(self.class_price * UNITS)
+        return Fraction(units * some // len(self.bought), UNITS)
 
     @property
     def _divided(self) -> tuple[Fraction, Fraction, Fraction]:
@@ -212,8 +228,8 @@ def read_certificate(certificate: object) -> tuple[float | None, tuple[str, ...]
     words = [certificate] if isinstance(certificate, str) else certificate
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         raise ParameterError(
-            f"expected certificate as a share of the budget or as words out of {', '.join([WORKLOAD, *CLASSES])}"
+            f"expected certificate as a share of the budget or as words out of {', '.join(WORDS)}"
         )
     for word in words:
-        _check.one_of([WORKLOAD, *CLASSES], certificate=word)
-    return SHARE if WORKLOAD in words else 0.0, tuple(name for name in CLASSES if name in words)
+        _check.one_of(WORDS, certificate=word)
+    return SHARE if WORKLOAD in words else 0.0, tuple(name for name in WORDS[1:] if name in words)

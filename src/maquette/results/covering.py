@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.any_order import Axis, Family
+from maquette.core.combinations import axes_of
 from maquette.errors import ReleaseError
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
 from maquette.queries.classes import CLASSES, ClassTable, QuestionClass
+from maquette.queries.combinations import COMBINATIONS, parts
 from maquette.queries.condition import (
     MAX_COMPARED_CELLS,
     MAX_KEYS,
@@ -214,6 +217,8 @@ def one_record(query: Queries) -> dict[str, NDArray[np.int64]]:
 
 MAX_TABLES = 16
 """Tables that are kept for the next question."""
+MAX_MASKS = 128
+"""Sets of values whose rows are kept for the next question."""
 MAX_TERMS = 6
 """Products of sets that a question is taken apart into, before what they have in common."""
 
@@ -228,21 +233,94 @@ class Covered:
     value: float
     error: float
     statement: str
+    of: Literal["answers", "rows"]
+    """What the value is taken from: rows where some of it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """The smallest bound of one conjunction: by which class, on which table, as a sum of how many of its questions."""
+class TableStatement:
+    """A class of questions on one of its tables, with the bound of each of them."""
 
     question_class: QuestionClass
     table: ClassTable
     alpha: float
-    """The bound of one question on this table."""
+
+    @property
+    def says(self) -> str:
+        return self.question_class.says
+
+    def covers(self, names: frozenset[str]) -> bool:
+        return names <= set(self.table.margin)
+
+    def parts(self, product: Product) -> int:
+        """How many questions of the table add up to a conjunction."""
+        if not self.table.families:
+            return 1
+        sets = {leaf.attribute: leaf.runs for leaf in product}
+        return math.prod(
+            max(1, family.parts(sets[name]))
+            for name, family in zip(self.table.margin, self.table.families, strict=True)
+            if name in sets
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RowsStatement:
+    """A family of combinations of values of the rows, with the bound of each of them."""
+
+    certificate: ClassCertificate
+    axes: Mapping[str, Axis]
+
+    @property
+    def alpha(self) -> float:
+        return self.certificate.alpha
+
+    @property
+    def says(self) -> str:
+        return self.certificate.says
+
+    @property
+    def family(self) -> Family:
+        return COMBINATIONS[self.certificate.name].family
+
+    def covers(self, names: frozenset[str]) -> bool:
+        most = self.certificate.columns
+        return names <= self.axes.keys() and (most is None or len(names) <= most)
+
+    def parts(self, product: Product) -> int:
+        """How many questions of the family add up to a conjunction, for the best choice of the column that is free.
+
+        Every set of values is a sum of values, or all records less a sum; all records together are known exactly.
+        """
+        by_cell = [self._terms(leaf, Family.CELL) for leaf in product]
+        options = [_products_of(by_cell)]
+        for i, leaf in enumerate(product):
+            free = self._terms(leaf, self.family)
+            options.append(_products_of([*by_cell[:i], free, *by_cell[i + 1 :]]))
+        return max(1, min(options))
+
+    def _terms(self, leaf: Leaf, family: Family) -> tuple[int, int]:
+        return parts(self.axes[leaf.attribute], leaf.runs, family)
+
+
+def _products_of(terms: Sequence[tuple[int, int]]) -> int:
+    """How many products there are of one term of each column, without that of all records."""
+    return math.prod(sets + whole for sets, whole in terms) - math.prod(whole for _, whole in terms)
+
+
+Statement = TableStatement | RowsStatement
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The smallest bound of one conjunction: by which statement, as a sum of how many of its questions."""
+
+    statement: Statement
     parts: int
 
     @property
     def error(self) -> float:
-        return self.alpha * self.parts
+        return self.statement.alpha * self.parts
 
 
 @dataclass(frozen=True)
@@ -260,19 +338,26 @@ class Coverage:
         return cls(release.distribution, release.certificates)
 
     @cached_property
-    def tables(self) -> list[tuple[QuestionClass, list[tuple[ClassTable, float]]]]:
-        """Every certificate with its tables, and the bound of each."""
+    def statements(self) -> list[Statement]:
+        """What is certified: of every class by its tables, of combinations as they are."""
         domain, sets = self.distribution.domain, self.distribution.sets
-        by_class: list[tuple[QuestionClass, list[tuple[ClassTable, float]]]] = []
+        columns = self.distribution.columns
+        axes = dict(zip(columns, axes_of(domain, columns), strict=True))
+        statements: list[Statement] = []
         for one in self.certificates:
+            if one.name in COMBINATIONS:
+                statements.append(RowsStatement(one, axes))
+                continue
             tables = CLASSES[one.name].tables(domain, sets)
             bounds = one.bounds or (one.alpha,) * len(tables)
             if len(bounds) != len(tables):
                 raise ReleaseError(
                     f"the certificate '{one.name}' has {len(bounds):,} bounds for {len(tables):,} tables"
                 )
-            by_class.append((CLASSES[one.name], list(zip(tables, bounds, strict=True))))
-        return by_class
+            statements += [
+                TableStatement(CLASSES[one.name], *table) for table in zip(tables, bounds, strict=True)
+            ]
+        return statements
 
     def cover(self, query: Queries) -> Covered | None:
         """The smallest error that the classes state for one query; None if they say nothing about it."""
@@ -296,29 +381,25 @@ class Coverage:
 
         A sum with such weights is largest where each of them is 0 or 1: for a set.
         """
-        options = [one for one in self._holding(frozenset(query.attributes)) if not one[1].families]
+        options = [one for one in self._holding(frozenset(query.attributes)) if _has_every_set(one, query)]
         if not options or query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
             return best
-        question_class, table, error = min(options, key=lambda one: one[2])
-        if best is not None and best.error <= error:
+        statement = min(options, key=lambda one: one.alpha)
+        if best is not None and best.error <= statement.alpha:
             return best
-        weights = cell_weights(query, table.margin)
-        shares = self.distribution.table(table.margin) / self.distribution.denominator
-        return Covered(float((weights * shares).sum()), error, f"certified for {question_class.says}")
+        margin = statement.table.margin if isinstance(statement, TableStatement) else query.attributes
+        shares = self.shares(statement, margin, {})
+        value = float((cell_weights(query, margin) * shares.ravel()).sum())
+        return Covered(value, statement.alpha, f"certified for {statement.says}", _of(statement))
 
-    def _holding(self, names: frozenset[str]) -> list[tuple[QuestionClass, ClassTable, float]]:
-        """The tables of all classes that have these attributes, with the bound of each."""
+    def _holding(self, names: frozenset[str]) -> list[Statement]:
+        """The statements about questions on these attributes."""
         if names not in self._by_names:
-            self._by_names[names] = [
-                (question_class, table, alpha)
-                for question_class, tables in self.tables
-                for table, alpha in tables
-                if names <= set(table.margin)
-            ]
+            self._by_names[names] = [one for one in self.statements if one.covers(names)]
         return self._by_names[names]
 
     @cached_property
-    def _by_names(self) -> dict[frozenset[str], list[tuple[QuestionClass, ClassTable, float]]]:
+    def _by_names(self) -> dict[frozenset[str], list[Statement]]:
         return {}
 
     def _sum(self, target: Condition, *, negated: bool) -> Covered | None:
@@ -334,9 +415,10 @@ class Coverage:
             if bound is None:
                 return None
             bounds.append(bound)
-            value += sign * self.share(product, bound.table)
+            value += sign * self.share(product, bound.statement)
             error += bound.error
-        return Covered(1 - value if negated else value, error, _statement(bounds))
+        of = "answers" if all(_of(bound.statement) == "answers" for bound in bounds) else "rows"
+        return Covered(1 - value if negated else value, error, _statement(bounds), of)
 
     def bound(self, product: Product) -> Bound | None:
         """The smallest bound of a conjunction over all classes and tables."""
@@ -344,12 +426,8 @@ class Coverage:
         is_cell = all(condition.count(leaf.runs) == 1 for leaf in product)  # in every family, as one question
         if is_cell and names in self._of_cells:
             return self._of_cells[names]
-        options = [
-            Bound(question_class, table, alpha, 1 if is_cell else _parts(product, table))
-            for question_class, table, alpha in self._holding(names)
-        ]
-        domain = self.distribution.domain
-        best = min(options, key=lambda one: (one.error, domain.cells(one.table.margin)), default=None)
+        options = [Bound(one, 1 if is_cell else one.parts(product)) for one in self._holding(names)]
+        best = min(options, key=self._first, default=None)
         if is_cell:
             self._of_cells[names] = best
         return best
@@ -358,17 +436,60 @@ class Coverage:
     def _of_cells(self) -> dict[frozenset[str], Bound | None]:
         return {}
 
-    def share(self, product: Product, table: ClassTable) -> float:
-        """The released share of the records in a conjunction, from one table."""
+    def _first(self, bound: Bound) -> tuple[float, int, int]:
+        """The smallest error first, then the smallest table, then the fewest columns."""
+        statement = bound.statement
+        if isinstance(statement, TableStatement):
+            return bound.error, self.distribution.domain.cells(statement.table.margin), 0
+        return bound.error, 0, statement.certificate.columns or len(statement.axes)
+
+    def share(self, product: Product, statement: Statement) -> float:
+        """The released share of the records in a conjunction, as a statement knows it."""
+        return float(self.shares(statement, (), {leaf.attribute: leaf.runs for leaf in product}))
+
+    def shares(self, statement: Statement, by: Margin, sets: Mapping[str, Runs]) -> NDArray[np.float64]:
+        """The released shares in every cell of some attributes, of the records in some sets, with an axis for each."""
         domain = self.distribution.domain
-        counts = self._table(table.margin)
-        for axis, name in reversed(list(enumerate(table.margin))):
-            runs = next((leaf.runs for leaf in product if leaf.attribute == name), None)
-            if runs is None:
-                counts = counts.sum(axis=axis)
-            else:
-                counts = counts.compress(condition.mask(runs, domain[name].size), axis=axis).sum(axis=axis)
-        return int(counts) / self.distribution.denominator
+        if not _is_of_table(statement):
+            return self._of_rows(by, sets)
+        counts, names = self._table(statement.table.margin), statement.table.margin
+        for axis, name in reversed(list(enumerate(names))):
+            if name in sets:
+                mask = condition.mask(sets[name], domain[name].size)
+                shape = [-1 if i == axis else 1 for i in range(len(names))]
+                counts = counts * mask.reshape(shape) if name in by else counts.compress(mask, axis=axis)
+        rest = tuple(axis for axis, name in enumerate(names) if name not in by)
+        return counts.sum(axis=rest, dtype=np.int64) / self.distribution.denominator
+
+    def _of_rows(self, by: Margin, sets: Mapping[str, Runs]) -> NDArray[np.float64]:
+        """The same, counted over the rows."""
+        database, domain = self.distribution.database, self.distribution.domain
+        assert database is not None
+        inside = np.ones(database.m, dtype=bool)
+        for name, runs in sets.items():
+            inside &= self._mask(name, runs)
+        if not by:
+            return np.array(np.count_nonzero(inside) / database.m)
+        cells = np.zeros(np.count_nonzero(inside), dtype=np.int64)
+        for name in by:
+            cells = cells * domain[name].size + database.columns[name][inside]
+        counts = np.bincount(cells, minlength=domain.cells(by))
+        return counts.reshape([domain[name].size for name in by]) / database.m
+
+    def _mask(self, name: str, runs: Runs) -> NDArray[np.bool_]:
+        """Which rows have one of some values; the last few are kept."""
+        if (name, runs) not in self._masks:
+            if len(self._masks) >= MAX_MASKS:
+                self._masks.clear()
+            database = self.distribution.database
+            assert database is not None
+            values = condition.mask(runs, self.distribution.domain[name].size)
+            self._masks[name, runs] = values[database.columns[name]]
+        return self._masks[name, runs]
+
+    @cached_property
+    def _masks(self) -> dict[tuple[str, Runs], NDArray[np.bool_]]:
+        return {}
 
     def _table(self, margin: Margin) -> NDArray[Any]:
         """One table of the release with an axis for each attribute; the last few are kept."""
@@ -384,26 +505,30 @@ class Coverage:
         return {}
 
 
-def _parts(product: Product, table: ClassTable) -> int:
-    """How many questions of a table add up to a conjunction."""
-    if not table.families:
-        return 1
-    sets = {leaf.attribute: leaf.runs for leaf in product}
-    return math.prod(
-        max(1, family.parts(sets[name]))
-        for name, family in zip(table.margin, table.families, strict=True)
-        if name in sets
-    )
-
-
 def error_of(product: Product, bound: Bound) -> float:
-    """The error of another conjunction by the same class and table."""
-    return bound.alpha * _parts(product, bound.table)
+    """The error of another conjunction by the same statement."""
+    return bound.statement.alpha * bound.statement.parts(product)
+
+
+def _is_of_table(statement: Statement) -> TypeGuard[TableStatement]:
+    return isinstance(statement, TableStatement)
+
+
+def _of(statement: Statement) -> Literal["answers", "rows"]:
+    """What a statement is about."""
+    return "answers" if _is_of_table(statement) else "rows"
+
+
+def _has_every_set(statement: Statement, query: Queries) -> bool:
+    """Is every condition on the attributes of a query among its questions?"""
+    if isinstance(statement, TableStatement):
+        return not statement.table.families
+    return statement.family is Family.LIST and len(query.attributes) == 1
 
 
 def _statement(bounds: Sequence[Bound]) -> str:
     """By what a sum of conjunctions is covered, in words."""
-    says = list(dict.fromkeys(f"certified for {bound.question_class.says}" for bound in bounds))
+    says = list(dict.fromkeys(f"certified for {bound.statement.says}" for bound in bounds))
     total = sum(bound.parts for bound in bounds)
     if total == 1:
         return says[0]

@@ -35,8 +35,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.any_order import MAX_ROWS
 from maquette.core.bounds import FACTORS
 from maquette.core.class_errors import WHOLE, Kind, ReleasedTables
+from maquette.core.combinations import ReleasedRows
 from maquette.core.measurement import Size
 from maquette.core.tables import count_margins
 from maquette.domain import Domain
@@ -45,6 +47,7 @@ from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.queries.base import Margin, Queries
 from maquette.queries.classes import CLASSES, ClassTable
+from maquette.queries.combinations import able
 from maquette.queries.marginals import Marginals
 from maquette.sculpt.model import SculptModel
 
@@ -84,6 +87,19 @@ class Distribution:
         whole = self.answers.numerators[self._places[names]].reshape(shape)
         rest = tuple(axis for axis, name in enumerate(names) if name not in margin)
         return (whole.sum(axis=rest, dtype=np.int64) if rest else whole).ravel()
+
+    @cached_property
+    def columns(self) -> Margin:
+        """The columns of the rows that combinations of values are about; none without rows."""
+        if self.database is None or not 1 <= self.database.m <= MAX_ROWS:
+            return ()
+        return able(self.domain, (name for name in self.domain.names if name in self.database.columns))
+
+    def rows(self) -> ReleasedRows:
+        """The rows by those columns, for the gate."""
+        assert self.database is not None
+        columns = [self.database.columns[name] for name in self.columns]
+        return ReleasedRows(self.columns, np.stack(columns, axis=1).astype(np.uint16))
 
     def _smallest_with(self, margin: Margin) -> Margin:
         """The marginal with the fewest cells that has these attributes, the first of several."""

@@ -34,6 +34,7 @@ from maquette.errors import ReleaseError
 from maquette.models.answers import Answers, SmallDatabase, law_of
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, RULES
+from maquette.queries.combinations import COMBINATIONS
 from maquette.results.release import Release
 from maquette.results.statements import (
     Account,
@@ -150,6 +151,8 @@ def _later_parts(release: Release) -> dict[str, Any]:
     for one in stored:
         if not one["bounds"]:  # as earlier versions stored them
             del one["bounds"]
+        if one["columns"] is None:
+            del one["columns"]
     if stored:
         parts["certificates"] = stored
     if release.persons is not None:
@@ -208,7 +211,9 @@ def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
     current = [one for one in listed if one.get("rules") == RULES]
     certificates = read(tuple[ClassCertificate, ...], current, where="certificates")
     for one in certificates:
-        if one.name not in CLASSES or not 0 < one.beta < 1 or min((one.alpha, *one.bounds)) < 0:
+        is_known = one.name in CLASSES or (one.name in COMBINATIONS and one.of == "rows" and not one.bounds)
+        is_bound = 0 < one.beta < 1 and min((one.alpha, *one.bounds)) >= 0 and (one.columns or 1) >= 1
+        if not is_known or not is_bound:
             raise ReleaseError(f"expected a certificate of a known class with a bound, got {one.name!r:.80}")
     return certificates
 

@@ -350,18 +350,10 @@ class Grouping(Groups):
         bound = coverage.bound(self._product(0, name) or ())
         if bound is None:
             return None
-        margin = bound.table.margin
-        domain = self.domain
-        table = coverage.distribution.table(margin).reshape([domain[n].size for n in margin])
-        table = table / coverage.distribution.denominator
-        for axis, attribute in enumerate(margin):
-            if attribute in self.leaves:
-                mask = condition.mask(self.leaves[attribute], domain[attribute].size)
-                table = table * mask.reshape([-1 if i == axis else 1 for i in range(len(margin))])
-        keep = [n for n in margin if n in self.by or n == name]
-        table = table.sum(axis=tuple(i for i, n in enumerate(margin) if n not in keep))
-        values = self._arranged(table, tuple(keep), name)
-        return Shares(values, self._errors(bound, name), f"certified for {bound.question_class.says}")
+        keep = tuple(n for n in self.domain.names if n in self.by or n == name)
+        table = coverage.shares(bound.statement, keep, self.leaves)
+        values = self._arranged(table, keep, name)
+        return Shares(values, self._errors(bound, name), f"certified for {bound.statement.says}")
 
     def _errors(self, bound: Bound, name: str | None) -> Floats:
         """The bound of every group; groups that are single cells of the same attributes have the same."""
@@ -374,12 +366,12 @@ class Grouping(Groups):
         return np.full(len(self.codes), errors[0]) if shared else np.array(errors)
 
     def _products(self, group: int, name: str | None) -> list[Product]:
-        """The conjunctions whose errors a row of shares stands for: one-sided in `name`, those that differ."""
-        if name is None or name not in (self.leaves or {}):
+        """The conjunctions whose errors a row of shares stands for: one-sided in `name`."""
+        if name is None or name in self.by:
             product = self._product(group, name)
             return [] if product is None else [product]
         cells = self.domain[name].cells
-        inside = (self.leaves or {})[name]
+        inside = (self.leaves or {}).get(name, condition.whole(cells))
         sides = [condition.meet(inside, ((t, cells - 1),)) for t in range(cells)]
         return [self._product(group, name, runs) or () for runs in dict.fromkeys(sides) if runs]
 
@@ -391,7 +383,8 @@ class Grouping(Groups):
         for attribute, code in zip(self.by, self.codes[group].tolist(), strict=True):
             sets[attribute] = ((code, code),)
         if name is not None and name not in self.by:
-            sets[name] = runs if runs is not None else sets.get(name, ((0, 0),))
+            cells = self.domain[name].cells
+            sets[name] = runs if runs is not None else sets.get(name, ((cells // 2, cells - 1),))
         return tuple(Leaf(attribute, cells) for attribute, cells in sets.items())
 
     def _arranged(self, table: NDArray[Any], names: tuple[str, ...], name: str | None = None) -> Floats:

@@ -260,10 +260,9 @@ class Knowledge:
         ]
 
     def _of_class(self, covered: Covered) -> Estimate:
-        release = self.release
-        source: Source = "workload" if release.certificates[0].of == "answers" else "rows"
+        source: Source = "workload" if covered.of == "answers" else "rows"
         return Estimate.around(
-            covered.value, covered.error, release.beta, source, statement=covered.statement
+            covered.value, covered.error, self.release.beta, source, statement=covered.statement
         )
 
     def _single(self, query: Queries, sums: Sums, beta: float) -> Estimate | None:

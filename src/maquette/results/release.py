@@ -29,6 +29,7 @@ from maquette.errors import ReleaseError
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted, answer_from
 from maquette.queries.base import Margin, Queries
+from maquette.queries.combinations import count as count_combinations
 from maquette.queries.marginals import pieces
 from maquette.results import wording
 from maquette.results.covering import Coverage
@@ -392,11 +393,23 @@ def headline(release: Release) -> str:
             f"No useful bound is proved for all {wording.big(count)} answers together: "
             "the noise is large for a table of this size."
         )
-    classes = "".join(f", {one.says} {one.within}" for one in named_in_headline(release.certificates))
+    classes = "".join(
+        f", {_says(release, one)} {one.within}" for one in named_in_headline(release.certificates)
+    )
     return (
         f"{subject} within {wording.points(bound)} of the truth{classes}, "
         f"except with probability {wording.chance(beta)}{' for all of this together' if classes else ''}."
     )
+
+
+def _says(release: Release, certificate: ClassCertificate) -> str:
+    """The questions of a class, with their number where these are the plain combinations of values."""
+    if certificate.name != "any combination" or release.distribution is None:
+        return certificate.says
+    columns = release.distribution.columns
+    number = count_combinations(release.domain, columns, certificate.columns or len(columns))
+    most = "" if certificate.columns is None else f", on up to {certificate.columns} columns together,"
+    return f"every one of {wording.big(number)} combinations of values{most}"
 
 
 def _asked_for(guarantee: Guarantee) -> str:

@@ -14,6 +14,7 @@ from maquette.domain import Relation
 from maquette.mechanisms.base import Guarantee as Guarantee
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, RULES
+from maquette.queries.combinations import COMBINATIONS
 from maquette.results import wording
 from maquette.theory import population, quantiles
 
@@ -86,7 +87,7 @@ class ClassCertificate:
     """
 
     name: str
-    """The class, one of `questions.classes.CLASSES`."""
+    """The class, one of `queries.classes.CLASSES` or of `queries.combinations.COMBINATIONS`."""
     alpha: float
     beta: float
     counts: float
@@ -96,10 +97,14 @@ class ClassCertificate:
     """The version of the rules that say which questions are in the class."""
     bounds: tuple[float, ...] = ()
     """For every table of the class a bound of its own, in their order; none where all of them have `alpha`."""
+    columns: int | None = None
+    """The most columns that combinations of values are of; None for any number of them, and for other classes."""
 
     @property
     def says(self) -> str:
         """The questions of the class, in words."""
+        if self.name in COMBINATIONS:
+            return COMBINATIONS[self.name].words(self.columns)
         return CLASSES[self.name].says
 
     @property
@@ -353,12 +358,35 @@ def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
     """Those certificates of classes that say something, and more than that of a class with all their questions."""
     meaningful = [one for one in certificates if one.typical < 1]
     bounds = {one.name: wording.points(one.alpha) for one in meaningful}
-    return [one for one in meaningful if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]
+    return [
+        one
+        for one in meaningful
+        if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]
+        and not any(_is_wider(other, one) and bounds[other.name] == bounds[one.name] for other in meaningful)
+    ]
+
+
+def _is_wider(one: ClassCertificate, other: ClassCertificate) -> bool:
+    """Has a family of combinations all questions of another one? Plain combinations are said in any case."""
+    if (
+        one is other
+        or other.name == "any combination"
+        or one.name not in COMBINATIONS
+        or other.name not in COMBINATIONS
+    ):
+        return False
+    columns = one.columns is None or (other.columns is not None and other.columns <= one.columns)
+    return columns and COMBINATIONS[other.name].family <= COMBINATIONS[one.name].family
 
 
 def named_in_headline(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
-    """Few enough for one sentence: no class whose questions another one has, none with a bound for each table."""
-    plain = [one for one in useful(certificates) if not one.bounds]
+    """Few enough for one sentence: no class whose questions another one has, none with a bound for each table, and
+    combinations of as many columns as there are."""
+    plain = [
+        one
+        for one in useful(certificates)
+        if not one.bounds and (one.name not in COMBINATIONS or COMBINATIONS[one.name].order is None)
+    ]
     names = {one.name for one in plain}
     return [one for one in plain if WIDER.get(one.name) not in names]
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from maquette.errors import WorkloadError
 from maquette.queries.classes import CLASSES
+from maquette.queries.combinations import COMBINATIONS
 from maquette.results.figures import MAX_EACH, Figures, Floats, Grouping
 from maquette.results.keys import Groups, label_list, number_column, word_column
 from maquette.results.select import Item, Selection, figure, parse_select
@@ -289,7 +290,7 @@ def short_statement(text: str) -> str:
         return text
     if "; " in text:
         return ", ".join(dict.fromkeys(short_statement(part) for part in text.split("; ")))
-    for one in CLASSES.values():
+    for one in (*COMBINATIONS.values(), *CLASSES.values()):
         if text == f"certified for {one.says}":
             return one.name
     if text.endswith("every query of the workload"):

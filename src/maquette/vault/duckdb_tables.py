@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from maquette.core.rows.arrow import ArrowType, pa
+from maquette.core.rows.source import ROWS, Batch, Source, damaged, read_quietly
 from maquette.errors import SourceError
-from maquette.vault.arrow import ArrowType, pa
-from maquette.vault.source import ROWS, Batch, Source, damaged, read_quietly
 
 if TYPE_CHECKING:
     import duckdb
