@@ -143,8 +143,18 @@ def fit(seen: Sequence[Point]) -> dict[str, Any]:
             for error in _single_releases(point, what)
         ]
         found[name] = _solve(group)
-        found[f"{name}_WITHIN"] = [round(float(q), 2) for q in np.quantile(ratios, [0.05, 0.95])]
+        found[f"{name}_WITHIN"] = [round(float(q), 2) for q in np.quantile(ratios, _levels(len(without)))]
     return found
+
+
+def _levels(kinds: int) -> tuple[float, float]:
+    """Which quantiles of what was left out hold nine of ten releases of one more kind of table.
+
+    Where that kind is as likely as any other to be the farthest, k kinds hold a share q of releases for q k / (k + 1)
+    of it (conformal prediction): with few kinds, more than nine of ten of them have to lie inside.
+    """
+    share = min(1.0, 0.9 * (kinds + 1) / kinds)
+    return (1 - share) / 2, (1 + share) / 2
 
 
 def _single_releases(point: Point, what: str) -> list[float]:

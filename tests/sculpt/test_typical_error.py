@@ -90,6 +90,29 @@ def test_a_fit_finds_a_power_law_again():
 
 
 @pytest.mark.accuracy
+def test_the_stated_ranges_hold_for_tables_that_had_no_say():
+    judging = [point for point in expected.points(RESULTS / "expected.jsonl") if point["half"] == "judging"]
+    held = {name: found["inside"] for name, found in expected.check(judging).items()}
+    assert set(held) == {"LARGEST", "MEAN_L1", "DENSE_LARGEST", "DENSE_MEAN_L1"}
+    assert all(share >= 0.9 for share in held.values()), held
+
+
+def test_few_kinds_leave_more_than_nine_of_ten_inside():
+    """The next of a few kinds is as likely as any to be the farthest: laws of errors that differ by kind."""
+    rng = np.random.default_rng(3)
+    shares = {"nine of ten": (0.05, 0.95), "with room": expected._levels(16)}
+    inside: dict[str, list[float]] = {name: [] for name in shares}
+    for _ in range(3_000):
+        kinds = np.exp(rng.normal(0, 0.2, 17)[:, None] + rng.normal(0, 0.02, (17, 30)))
+        for name, levels in shares.items():
+            bottom, top = np.quantile(kinds[:16], levels)
+            inside[name].append(float(np.mean((kinds[16] >= bottom) & (kinds[16] <= top))))
+    assert np.mean(inside["nine of ten"]) < 0.875
+    assert np.mean(inside["with room"]) > 0.885
+    assert expected._levels(5) == (0.0, 1.0)
+
+
+@pytest.mark.accuracy
 def test_cases_are_the_same_every_time_and_inside_their_limits():
     for seed in range(40):
         case = calibrate.case(seed)
