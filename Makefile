@@ -100,5 +100,5 @@ lock: $(READY)  ## resolve pyproject.toml anew and take the addresses out of the
 	$(BIN)/python tools/neutral_lock.py uv.lock
 
 clean:  ## remove what was made here, the environment included
-	rm -rf $(VENV) site dist build demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .reached .mutation.jsonl
+	rm -rf $(VENV) site dist build demo-output .pytest_cache .ruff_cache .hypothesis .schemathesis .import_linter_cache .coverage .reached .mutation.jsonl
 	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import hashlib
+import itertools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.count_rings import homes, modules
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "maquette"
 SEED = 20_261_116
-
-SENSITIVITIES = (
-    "base",
-    "canonical",
-    "condition",
-    "conjunctions",
-    "counting",
-    "halfspaces",
-    "marginals",
-    "predicates",
-    "ranges",
-    "sensitivity",
-    "weights",
-    "workload",
-)
-"""The modules of `queries` that state a sensitivity, count records, or decide what a query means."""
+PUBLIC = 3
+"""The ring of what works on released values alone."""
 
 _COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 _COMPUTED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Pow: "*"}
@@ -57,14 +47,28 @@ class Mutant:
 
 
 def trusted() -> list[Path]:
-    """Every module that decides what is asked, charged, counted and drawn, and the sensitivities."""
-    paths = [
-        p
-        for part in ("domain", "questions", "gate", "samplers", "vault", "accounting")
-        for p in sorted((SOURCE / part).rglob("*.py"))
+    """Every module of the trusted part: `core/` and `samplers/` where the gate is in the core, else rings 0 to 2."""
+    if (SOURCE / "core" / "curator.py").exists():
+        names = [
+            p.relative_to(SOURCE).as_posix()
+            for part in ("core", "samplers")
+            for p in (SOURCE / part).rglob("*.py")
+        ]
+    else:
+        names = [name for name in modules() if homes(name)[0][0] < PUBLIC]
+    return _with_code(names)
+
+
+def others() -> list[Path]:
+    """Every other module: whatever is wrong there, privacy must not notice."""
+    inside = set(trusted())
+    return [path for path in _with_code(modules()) if path not in inside]
+
+
+def _with_code(names: Iterable[str]) -> list[Path]:
+    return [
+        SOURCE / name for name in sorted(names) if name.endswith(".py") and not name.endswith("__init__.py")
     ]
-    paths += [SOURCE / "queries" / f"{name}.py" for name in SENSITIVITIES]
-    return [path for path in paths if path.name != "__init__.py"]
 
 
 def mutants(path: Path) -> list[Mutant]:
@@ -134,6 +138,25 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
             if isinstance(child, ast.AST) and not isinstance(child, (ast.Import, ast.ImportFrom)):
                 yield child
                 yield from _walk(child)
+
+
+def drawn(paths: Sequence[Path], count: int, *, key: str) -> list[Mutant]:
+    """So many of all mutants of these modules, the same ones for the same key and source, in random order.
+
+    Two passes, because the texts of all changed modules do not fit into memory together.
+    """
+    sizes = [len(mutants(path)) for path in paths]
+    numbers = random.Random(f"{SEED} {key}").sample(range(sum(sizes)), min(count, sum(sizes)))
+    ends = list(itertools.accumulate(sizes))
+    wanted: dict[int, list[tuple[int, int]]] = {}
+    for place, number in enumerate(numbers):
+        file = bisect.bisect_right(ends, number)
+        wanted.setdefault(file, []).append((place, number - (ends[file] - sizes[file])))
+    found: dict[int, Mutant] = {}
+    for file, places in wanted.items():
+        possible = mutants(paths[file])
+        found |= {place: possible[number] for place, number in places}
+    return [found[place] for place in range(len(numbers))]
 
 
 def chosen(*, only: str | None, each: int | None = None, sample: int | None = None) -> list[Mutant]:

@@ -47,7 +47,12 @@ def ledger_for(table: mq.Table, budget: mq.Budget, location: Path | None = None)
 
 
 def open_session(
-    table: mq.Table, budget: mq.Budget, *, ledger: mq.Ledger | None = None, **options: Any
+    table: mq.Table,
+    budget: mq.Budget,
+    *,
+    ledger: mq.Ledger | None = None,
+    count: int = ASKED,
+    **options: Any,
 ) -> Any:
     return mq.session(
         table,
@@ -55,7 +60,7 @@ def open_session(
         delta=budget.delta,
         relation="replace-one",
         ledger=ledger or ledger_for(table, budget),
-        queries=ASKED,
+        queries=count,
         **options,
     )
 

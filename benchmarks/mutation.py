@@ -84,7 +84,7 @@ class Guards:
         """
         lines = self._lines.get(mutant.path, {})
         reached = set[str]().union(*(lines.get(i, ()) for i in range(mutant.line, mutant.end_line + 1)))
-        if not reached and not _is_traced(mutant):
+        if not reached and not is_traced(mutant):
             reached = set[str]().union(*lines.values())
         tests = self._functions(reached)
         ends = list(itertools.accumulate(self._seconds.get(test, 0.0) for test in tests))
@@ -102,7 +102,7 @@ class Guards:
         return sorted(own, key=lambda test: (self._seconds.get(test, 0.0), test))
 
 
-def _is_traced(mutant: Mutant) -> bool:
+def is_traced(mutant: Mutant) -> bool:
     """Does a line run under a test's name, if at all? Not outside of functions, nor in a compiled one."""
     around = [
         node
@@ -112,7 +112,7 @@ def _is_traced(mutant: Mutant) -> bool:
     return bool(around) and not any("njit" in ast.unparse(d) for node in around for d in node.decorator_list)
 
 
-class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
+class Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
     """Loads one module from a changed text, everything else as usual."""
 
     def __init__(self, mutant: Mutant) -> None:
@@ -146,12 +146,12 @@ class Ended:
     """The first test that failed."""
 
 
-def run_tests(mutant: Mutant | None, tests: Sequence[str], *, seconds: float) -> Ended:
-    """Run tests in a process of its own, up to the first failure; None changes nothing."""
+def run_tests(mutant: Mutant | None, tests: Sequence[str], *, seconds: float, chosen: str = "") -> Ended:
+    """Run tests in a process of its own, up to the first failure; None changes nothing. `chosen` is by their marks."""
     said = Path(tempfile.mkdtemp()) / "failed"
     pid = os.fork()
     if pid == 0:
-        _run(mutant, tests, said, seconds=seconds)
+        _run(mutant, tests, said, seconds=seconds, chosen=chosen)
     end = time.monotonic() + MAX_WAIT
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -175,8 +175,10 @@ class _FirstFailure:
         if report.failed and not self._place.exists():
             self._place.write_text(function_of(report.nodeid), encoding="utf-8")
 
+    pytest_collectreport = pytest_runtest_logreport  # a file that cannot be loaded
 
-def _run(mutant: Mutant | None, tests: Sequence[str], said: Path, *, seconds: float) -> None:
+
+def _run(mutant: Mutant | None, tests: Sequence[str], said: Path, *, seconds: float, chosen: str) -> None:
     os.setpgid(0, 0)
     code = 1
     try:
@@ -187,12 +189,20 @@ def _run(mutant: Mutant | None, tests: Sequence[str], said: Path, *, seconds: fl
         os.dup2(log, 2)
         os.chdir(ROOT)
         if mutant is not None:
-            sys.meta_path.insert(0, _Changed(mutant))
+            sys.meta_path.insert(0, Changed(mutant))
             if "numba" in mutant.source:  # compiled loops are kept by the file's name and time
                 os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()
         import pytest
 
-        options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        options = [
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            *(["-m", chosen] if chosen else []),
+        ]
         code = int(pytest.main([*options, *tests], plugins=[_FirstFailure(said)]))
     except BaseException:
         traceback.print_exc()

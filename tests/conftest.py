@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 # cost a hundred times what a small product of matrices does.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from support.kept_streams import kept
 from support.repeatable import STREAM
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -57,6 +58,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     with STREAM.named(None if _draws_as_production(item) else item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Inside of what pytest captures: its files outlive the test."""
+    with kept():
         return (yield)
 
 

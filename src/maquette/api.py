@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from maquette._arguments import checks_arguments
-from maquette.accounting.budget import UNITS, Accounting, Budget
+from maquette.accounting.budget import UNITS, Accounting, Budget, Unit
 from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.domain import Relation
@@ -307,7 +307,9 @@ def _uncertified(names: Collection[str]) -> str:
 def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark: str | None) -> Release:
     """Everything public about the run, in one object; made when it was paid in full, however often it is repeated."""
     request, outcome, key = choice.request, done.outcome, paid.key
-    balance = book.balance()
+    is_pure = bool(paid.pure)
+    unit = Unit.EPSILON if is_pure else book.budget.unit
+    part = book.balance().parts(book.budget.unit)[unit]
     payments = list(book.entries(kind="reserve", parent=key))
     assert paid.settlement is not None
     last_entry = next(book.entries(after=paid.settlement.sequence - 1))
@@ -328,14 +330,15 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
         deviations=outcome.deviations,
         exactness="exact" if not any(p.slack for p in payments) else "approximate with a proven bound",
         spending=tuple(
-            Spending(p.tag, p.units / UNITS, book.budget.unit, p.seq, p.body.get("ask")) for p in payments
+            Spending(p.tag, (p.pure if is_pure else p.units) / UNITS, unit, p.seq, p.body.get("ask"))
+            for p in payments
         ),
         account=Account(
             book.name,
-            book.budget.unit,
-            balance.total_units / UNITS,
-            balance.charged_units / UNITS,
-            balance.reserved_units / UNITS,
+            unit,
+            part.total / UNITS,
+            part.charged / UNITS,
+            part.reserved / UNITS,
             book.opened,
             None if book.budget.delta == request.budget.delta else book.budget.delta,
         ),

@@ -34,12 +34,17 @@ UNITS = {"epsilon": None, "rho": "zcdp", "mu^2/2": "gaussian"}
 EVENTS = {"laplace", "cube", "pure", "sparse", "selection", "gaussian", "smoothed", "composed"}
 FREE, DECLARED = {"test", "note", "binding", "fixed"}, {"(domain)", "(raw table)"}
 BEFORE = "before the domain"
-CLAIMS = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "format")
+CLAIMS = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "format", "pure_epsilon")
 FILES = {"answers.parquet", "codes.parquet", "domain.json", "model.npz", "rows.parquet", "workload.json"}
 FILES |= {"release.sha256"}
 RATIONAL = re.compile(r"(0|-?[1-9][0-9]{0,999})(?:/([1-9][0-9]{0,999}))?")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}\+00:00")
-SCHEMA = "e81bf02643ef7041f53333cbff254b474be6a030b6638857fab433210896c819"  # of the SQL of a new ledger
+SCHEMAS = [  # of the SQL of a new ledger, in one part and in two
+    "e81bf02643ef7041f53333cbff254b474be6a030b6638857fab433210896c819",
+    "ee6731ccc82465e9e09eb96e7a728cda772916cae39604c0f5a04cdab2e1f3cf",
+]
+AMOUNTS, TOTALS = ("units", "slack", "pure"), ("total", "slack_total", "pure_total")
+SPENT = ("spent", "slack_spent", "pure_spent")  # the last of each in a ledger of two parts alone
 
 
 class Misfit(Exception):
@@ -141,6 +146,16 @@ def price(event: Any, unit: str) -> tuple[int, int]:
             raise Misfit(f"an event of the tag {ascii(tag)[:80]} has no price in {unit}")
 
 
+def prices(event: Any, unit: str, parts: int) -> list[list[int]]:
+    """What an event may be charged: in the unit of the ledger, and where it is pure to a pure part."""
+
+    def is_pure(one: Any) -> bool:
+        return one["tag"] not in ("gaussian", "smoothed") and all(map(is_pure, one.get("events", ())))
+
+    pure = [[0, 0, price(event, "epsilon")[0]]] if parts == 2 and is_pure(event) else []
+    return [[*price(event, unit), 0], *pure]
+
+
 def most_rho(epsilon: Decimal, log_delta: Decimal) -> Decimal:
     """The largest rho that an order 1 + t allows; every order is valid, so a poor search can only refuse."""
 
@@ -169,8 +184,13 @@ def mills(x: Decimal) -> Decimal:
     return whole / 2 - total
 
 
-def covered(unit: str, epsilon: Fraction, delta: Fraction, total: int, slack: int, *, before: bool) -> bool:
-    """Whether (epsilon, delta) covers a total in units and in slack, by the formulas of the page."""
+def covered(
+    unit: str, epsilon: Fraction, delta: Fraction, total: int, slack: int, *, before: bool, pure: Any = 0
+) -> bool:
+    """Whether (epsilon, delta) without the pure part covers a total in units and in slack, as the page has it."""
+    whole, epsilon = epsilon, epsilon - pure
+    if epsilon == 0:
+        return (total, slack) == (0, 0)
 
     def real(value: Fraction) -> Decimal:
         return Decimal(value.numerator) / value.denominator
@@ -182,7 +202,7 @@ def covered(unit: str, epsilon: Fraction, delta: Fraction, total: int, slack: in
         if unit == "rho":
             share = Fraction(1, 2 if before else 1024)
             rho = most_rho(real(epsilon), real(delta * (1 - share)).ln())
-            room = 0 if epsilon > 10**5 else real(delta * share * S) / (1 + real(epsilon).exp())
+            room = 0 if whole > 10**5 else real(delta * share * S) / (1 + real(whole).exp())
             fits = total == 0 or real(Fraction(total, U)) <= rho * safe
             return fits and 0 <= slack <= min(room * safe, MOST_SLACK)
         part = floor(min(epsilon / 2**15, Fraction(MOST_SLACK, S)) * S)
@@ -197,7 +217,7 @@ class Reservation:
     seq: int = 0
     tag: str = ""
     parent: str | None = None
-    amount: list[int] = field(default_factory=list[int])  # units and slack
+    amount: list[int] = field(default_factory=list[int])  # units, slack and pure units
     left: list[int] = field(default_factory=list[int])  # of an envelope; empty: it is none
     answer: str = ""
     closed: bool = False
@@ -210,13 +230,13 @@ class Ledger:
     def __init__(self, account: dict[str, Any]) -> None:
         self.account, self.domain, self.commitment = account, account["domain_fingerprint"], None
         self.chain, self.bound = list[tuple[str, str, str, list[int]]](), dict[str, int]()
-        self.total = [account["total"], account["slack_total"]]
+        self.total = [account.get(name, 0) for name in TOTALS]
         self.reserved: dict[str | None, Reservation] = {None: Reservation(left=self.total)}
 
     def add(self, row: dict[str, Any], body: dict[str, Any]) -> None:
         """One more entry, by the rules of its kind."""
         kind, key, answer = row["kind"], row["key"], row["payload_sha256"]
-        amount = [row["units"], row["slack"]]
+        amount = [row.get(name, 0) for name in AMOUNTS]
         hold((kind == "open") == (row["seq"] == 1), "it is of the kind {}", kind)
         hold(
             is_digest(answer) if kind == "answer" else answer is None, "its answer has the digest {}", answer
@@ -224,10 +244,10 @@ class Ledger:
         here, early = self.reserved.get(key, Reservation()), kind in ("open", "bind")
         if kind != "reserve":
             rest = (row["parent"], row["tag"], row["request"], row["envelope"], key == "", body == {})
-            fits = kind in ("open", "settle") or amount == [0, 0]
+            fits = kind in ("open", "settle") or amount == [0, 0, 0]
             hold(fits and rest == (None, "", "", 0, early, not early), "its kind has other fields")
         if kind == "open":
-            claim = {name: self.account[name] for name in CLAIMS}
+            claim = {name: self.account[name] for name in CLAIMS if name in self.account}
             claim["salt_sha256"] = sha256(self.account["salt"])
             hold(body == claim and amount == self.total, "it opens another account than the account")
         elif kind == "bind":
@@ -242,16 +262,17 @@ class Ledger:
         else:
             hold(kind == "settle" and here.left and not here.closed, "{} is no open envelope", key)
             payer, here.closed = self.reserved[here.parent], True
-            hold(amount == ([0, 0] if payer.closed else here.left), "it gives back another amount")
+            hold(amount == ([0, 0, 0] if payer.closed else here.left), "it gives back another amount")
             payer.left = [a + b for a, b in zip(payer.left, amount, strict=True)]
 
     def reserve(self, row: dict[str, Any], body: dict[str, Any], amount: list[int]) -> None:
         key, parent, tag, envelope = str(row["key"]), row["parent"], row["tag"], row["envelope"]
         hold(key and key not in self.reserved and is_digest(row["request"]), "its key or request is not new")
         hold(envelope == (tag not in EVENTS | FREE | {"lost"}), "its tag {} has another form", tag)
-        hold(tag not in FREE or amount == [0, 0], "it has the tag {} and an amount", tag)
+        hold(tag not in FREE or amount == [0, 0, 0], "it has the tag {} and an amount", tag)
         if tag in EVENTS:
-            fits = body["tag"] == tag and tuple(amount) == price(body, self.account["unit"])
+            parts = 2 if "pure_total" in self.account else 1
+            fits = body["tag"] == tag and amount in prices(body, self.account["unit"], parts)
             hold(fits, "it does not charge what its event costs")
         if again := re.fullmatch(r"(.+)/again/([1-9][0-9]{0,8})", key, re.DOTALL):
             first = self.reserved.get(again[1], Reservation())
@@ -294,19 +315,26 @@ def opened(connection: sqlite3.Connection) -> Ledger:
     hold(application == 0x6D716C31, "the application id {} is not that of a ledger", application)
     schema = connection.execute("SELECT name, sql FROM sqlite_schema").fetchmany(100)
     here = {name: " ".join((sql or "").split()) for name, sql in schema if name[:11] != "sqlite_stat"}
-    fits = sha256(json.dumps(here, sort_keys=True)) == SCHEMA
-    hold(fits, "the tables, indexes and triggers are not those of a ledger: {}", " ".join(here))
+    schema = sha256(json.dumps(here, sort_keys=True))
+    hold(schema in SCHEMAS, "the tables, indexes and triggers are not those of a ledger: {}", " ".join(here))
     (account,) = map(dict[str, Any], connection.execute("SELECT * FROM account LIMIT 2"))
     unit, persons = account["unit"], " " in account["relation"]
     before = account["domain_fingerprint"] == BEFORE
     epsilon, delta = decimal(account["epsilon"]), decimal(account["delta"])
+    pure, parts = decimal(account.get("pure_epsilon", "0.0")), 1 + SCHEMAS.index(schema)
+    fits = (
+        pure == 0
+        if parts == 1
+        else 0 < pure <= epsilon and delta and account["pure_total"] == floor(pure * U)
+    )
+    hold(fits, "the account has another pure part than {}", account.get("pure_epsilon"))
     fits = unit in UNITS and epsilon > 0 and 0 <= delta < 1 and (delta == 0) == (unit == "epsilon")
     hold(fits, "the account promises nothing in {}", unit)
     relation = re.fullmatch("(add-remove|replace-one)( .+)?", account["relation"])
     whom = parse(account["relation"].partition(" ")[2]) if persons else {"person": "", "rows": 1}
     fits = whom.keys() == {"person", "rows"} and isinstance(whom["person"], str) and whom["rows"] >= 1
     hold(relation and fits, "the account protects nobody: {}", account["relation"])
-    expected = 3 if persons or before else 2 if unit == "mu^2/2" else 1
+    expected = 4 if parts == 2 else 3 if persons or before else 2 if unit == "mu^2/2" else 1
     hold(
         account["id"] == 1 and account["format"] == version == expected,
         "the format or id is not {} or 1",
@@ -314,35 +342,42 @@ def opened(connection: sqlite3.Connection) -> Ledger:
     )
     hold(before or is_digest(account["domain_fingerprint"]), "the account has no domain")
     hold(isinstance(account["salt"], bytes) and len(account["salt"]) == 32, "the salt has not 32 bytes")
-    fits = covered(unit, epsilon, delta, account["total"], account["slack_total"], before=before)
+    fits = covered(unit, epsilon, delta, account["total"], account["slack_total"], before=before, pure=pure)
     hold(fits, "the account's epsilon and delta do not cover its total of {} units", account["total"])
     return Ledger(account)
 
 
 def replay(connection: sqlite3.Connection, ledger: Ledger) -> None:
     """The chain, entry by entry; at its end the account has to be what it leads to."""
-    head, sums = "0" * 64, [0, 0]
+    head, sums = "0" * 64, [0, 0, 0]
     for values in connection.execute("SELECT * FROM entry ORDER BY seq"):
         row, seq = dict[str, Any](values), len(ledger.chain) + 1
         try:
             hold(row["seq"] == seq and row["prev"] == head, "it does not follow the entry before")
             claim = row.pop("head")
-            created = row.pop("created")
-            head = sha256("maquette-ledger-1\n" + json.dumps([*row.values(), created], separators=(",", ":")))
+            created, amounts = row.pop("created"), [row.get(name, 0) for name in AMOUNTS]
+            last = {"created": created} | ({"pure": row.pop("pure")} if "pure" in row else {})
+            listed = json.dumps([*row.values(), *last.values()], separators=(",", ":"))
+            head = sha256("maquette-ledger-1\n" + listed)
             hold(claim == head, "its head is not the hash of its fields")
             hold(TIME.fullmatch(created) and datetime.fromisoformat(created), "its time is none")
-            hold(all(type(row[n]) is int and row[n] >= 0 for n in ("units", "slack")), "its amounts are none")
+            hold(all(type(one) is int and one >= 0 for one in amounts), "its amounts are none")
             body = parse(row["body"])
             canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
             hold(canonical == row["body"], "its body is not canonical JSON")
-            ledger.add(row, body)
+            ledger.add(row | last, body)
         except (Misfit, ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise Misfit(f"entry {seq} does not fit: {error}") from None
         sums = [a - b for a, b in zip(ledger.total, ledger.reserved[None].left, strict=True)]
         ledger.chain.append((head, row["kind"], row["key"], sums))
     end = {"seq": len(ledger.chain), "head": head, "commitment": ledger.commitment}
-    for name, value in (end | dict(zip(("spent", "slack_spent"), sums, strict=True))).items():
-        hold(ledger.account[name] == value, "the account's {} is not {}, where the entries lead", name, value)
+    for name, value in (end | dict(zip(SPENT, sums, strict=True))).items():
+        hold(
+            ledger.account.get(name, 0) == value,
+            "the account's {} is not {}, where the entries lead",
+            name,
+            value,
+        )
 
 
 def check_answers(connection: sqlite3.Connection, ledger: Ledger) -> int:
@@ -382,8 +417,11 @@ def check_receipt(path: Path, ledger: Ledger) -> str:
     seq, last = max(halves.items(), key=lambda half: half[0])
     for receipt in (f"1:{last['opened']}", last["end"], *last["earlier"]):
         ledger.entry(int(receipt.partition(":")[0]), receipt.partition(":")[2], what)
-    fits = [last["spent"], last["slack_spent"]] == ledger.chain[seq - 1][3]
-    hold(fits, what + " states another sum than the entries")
+    fits = [last.get(name, 0) for name in SPENT] == ledger.chain[seq - 1][3]
+    hold(
+        fits and ("pure_spent" in last) == ("pure_spent" in ledger.account),
+        what + " states another sum than the entries",
+    )
     return f"the receipt beside it knows entry {seq}"
 
 
@@ -412,8 +450,8 @@ def check_release(folder: Path, ledger: Ledger) -> str:
         seq = ledger.entry(receipt["sequence"], receipt["head"], "the release")
         hold(ledger.chain[seq - 1][1] == "answer", "the release is made of entry {}, which is no answer", seq)
     ledger.entry(1, claim["opened"], "the release")
-    of_ledger = (account["unit"], account["name"], account["total"] / U)
-    fits = (claim["unit"], claim["name"], claim["total"]) == of_ledger
+    parts = [(account["unit"], ledger.total[0] / U), ("epsilon", ledger.total[2] / U)]
+    fits = claim["name"] == account["name"] and (claim["unit"], claim["total"]) in parts
     hold(fits, "the release states another account than the ledger's")
     persons, budget = release.get("persons"), release["budget"]
     whom = f" {json.dumps({'person': persons['column'], 'rows': persons['rows']})}" if persons else ""
@@ -423,7 +461,9 @@ def check_release(folder: Path, ledger: Ledger) -> str:
     payments = [payment for payment in release["spending"] if payment.get("sequence") is not None]
     for payment in payments:
         here = ledger.reserved[ledger.chain[payment["sequence"] - 1][2]]
-        paid = (here.seq, here.tag, here.amount[0] / U, account["unit"], here.parent)
+        amount, unit = here.amount[0], account["unit"]
+        amount, unit = (here.amount[2], "epsilon") if here.amount[2] else (amount, unit)
+        paid = (here.seq, here.tag, amount / U, unit, here.parent)
         fits = paid == (payment["sequence"], payment["tag"], payment["amount"], payment["unit"], key)
         hold(fits, "the release states another payment than entry {}", payment["sequence"])
     hold(key in ledger.bound, "no entry binds the release {}", key)
@@ -442,6 +482,8 @@ def verdict(words: list[str]) -> tuple[int, str]:
             answers = check_answers(connection, ledger)
         beside = check_receipt(Path(f"{path}.receipt"), ledger)
         spent = f"{ledger.account['spent'] / U} of {ledger.account['total'] / U} {ledger.account['unit']}"
+        if ledger.total[2]:
+            spent += f" and {ledger.account['pure_spent'] / U} of {ledger.total[2] / U} pure epsilon"
         said = f"The ledger fits: {len(ledger.chain)} entries, {answers} answers, {spent} charged; {beside}."
         for folder in words[1:]:
             said += f"\nThe release fits: {check_release(Path(folder), ledger)}."

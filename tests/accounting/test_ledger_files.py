@@ -83,7 +83,7 @@ def test_unusual_file_names_work(tmp_path):
             "not a ledger or is damaged|is damaged",
         ),
         (lambda p: _another_program(p), "is another program's database, not a ledger"),
-        (lambda p: _newer(p), "has format 99, this version of maquette reads up to 3; install a newer one"),
+        (lambda p: _newer(p), "has format 99, this version of maquette reads up to 4; install a newer one"),
         (lambda p: _without_account(p), "has lost its account"),
         (lambda p: _without_tables(p), "lacks index entry_parent"),
     ],

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from maquette.accounting import Cost
 from maquette.accounting.ledger import Ledger, Receipt
 from maquette.accounting.ledger.transaction import Transaction
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
@@ -259,7 +260,7 @@ def _charges_half(real):
     def broken(self: Transaction, asked, *rest, **options):
         entry = real(self, asked, *rest, **options)
         if entry.fresh and asked.parent is None:
-            self._spent -= asked.cost.units // 2
+            self._spent -= Cost(entry.units // 2)
         return entry
 
     return broken
@@ -267,8 +268,6 @@ def _charges_half(real):
 
 def _forgets_children(_real):
     def broken(self: Transaction, holder):
-        from maquette.accounting import Cost
-
         return Cost(holder.units, holder.slack)
 
     return broken

@@ -429,15 +429,3 @@ def test_messages_are_escaped_and_bounded():
     with pytest.raises(ParameterError) as caught:
         Receipt.parse("y" * 4000)
     assert len(str(caught.value)) < 250
-
-
-def test_names_of_an_earlier_version_still_work_and_say_so(path):
-    with create(path) as ledger:
-        pay(ledger, "a", 10)
-        with pytest.warns(DeprecationWarning, match="entry_heads"):
-            assert ledger.outline() == ledger.entry_heads()
-        with pytest.warns(DeprecationWarning, match="last_receipt"):
-            assert ledger.kept == ledger.last_receipt
-        found = ledger.find("a")
-        with pytest.warns(DeprecationWarning, match="settlement"):
-            assert found.settled == found.settlement

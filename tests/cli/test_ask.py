@@ -264,20 +264,3 @@ def test_an_answer_that_would_say_nothing_is_refused_unless_it_is_wanted(tmp_pat
     wanted = call(*words, "--allow-useless", "age < 30")
     assert wanted.code == 0
     assert "(paid)" in wanted.out
-
-
-def test_options_under_their_former_names_work_and_are_not_listed(tmp_path):
-    table, domain = write_table(tmp_path, rows=60), write_domain(tmp_path)
-    words = ["ask", table, "--domain", domain, "--epsilon", 0.5, "--ledger", tmp_path / "x.ledger", "-q"]
-    useless = call(*words, "--any-error", "age < 30")
-    assert useless.code == 0
-    assert "(paid)" in useless.out
-    assert "--any-error is now called --allow-useless" in useless.err
-    lasting = call(*words, "--lasting", "--key", "all", "--total-epsilon", 0.5, "age < 30")
-    assert lasting.code == 3  # the other session holds the whole budget
-    assert "--lasting is now called --budget-for-all" in lasting.err
-    listed = call("ask", "--help").out
-    assert "--allow-useless" in listed
-    assert "--budget-for-all" in listed
-    assert "--any-error" not in listed
-    assert "--lasting" not in listed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -58,10 +59,10 @@ def inside(records: any_order.Codes, chosen: dict[int, tuple[int, ...]]) -> int:
     return int(np.all([np.isin(records[:, c], values) for c, values in chosen.items()], axis=0).sum())
 
 
-def brute(axes: list[Axis], records: Any, rows: Any, statistic: Statistic, floor: int) -> int:
+def brute(axes: list[Axis], records: Any, rows: Any, statistic: Statistic) -> int:
     n, m = len(records), len(rows)
     gap = max(abs(inside(records, s) * m - inside(rows, s) * n) for s in sets(axes, statistic))
-    return max(floor, -(-gap // m))
+    return max(statistic.floor, -(-gap // m))
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -69,10 +70,20 @@ def test_the_search_equals_brute_force(seed):
     rng = np.random.default_rng(seed)
     axes = universe(rng)
     records, rows = codes(rng, axes, int(rng.integers(0, 40))), codes(rng, axes, int(rng.integers(1, 30)))
-    floor = int(rng.integers(0, 4))
-    asked = [ALL[i] for i in sorted(rng.choice(len(ALL), size=3, replace=False))]
-    found = largest_errors(axes, records, rows, asked, floor=floor)
-    assert found == [brute(axes, records, rows, one, floor) for one in asked]
+    places = sorted(rng.choice(len(ALL), size=3, replace=False))
+    asked = [replace(ALL[i], floor=int(rng.integers(0, 4))) for i in places]
+    found = largest_errors(axes, records, rows, asked)
+    assert found == [brute(axes, records, rows, one) for one in asked]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_records_with_their_number_count_as_often(seed):
+    rng = np.random.default_rng(4000 + seed)
+    axes = universe(rng)
+    records, rows = codes(rng, axes, 20), codes(rng, axes, 30)
+    times = rng.integers(0, 5, size=20)
+    listed = largest_errors(axes, np.repeat(records, times, axis=0), rows, ALL)
+    assert largest_errors(axes, records, rows, ALL, times=times) == listed
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -81,14 +92,14 @@ def test_every_family_alone_and_together_finds_the_same(seed):
     rng = np.random.default_rng(1000 + seed)
     axes = universe(rng)
     records, rows = codes(rng, axes, int(rng.integers(0, 200))), codes(rng, axes, int(rng.integers(1, 90)))
-    together = largest_errors(axes, records, rows, ALL, floor=0)
-    assert [largest_errors(axes, records, rows, [one], floor=0)[0] for one in ALL] == together
+    together = largest_errors(axes, records, rows, ALL)
+    assert [largest_errors(axes, records, rows, [one])[0] for one in ALL] == together
     by_family = [together[4 * f : 4 * f + 4] for f in range(3)]
     assert all(narrow <= wide for row in by_family for narrow, wide in itertools.pairwise(row))
     assert all(
         narrow <= wide for a, b in itertools.pairwise(by_family) for narrow, wide in zip(a, b, strict=True)
     )
-    beyond = largest_errors(axes, records, rows, [Statistic(Family.LIST, 50)], floor=0)
+    beyond = largest_errors(axes, records, rows, [Statistic(Family.LIST, 50)])
     assert beyond == [max(by_family[2])]
 
 
@@ -97,13 +108,14 @@ def test_one_record_moves_every_statistic_by_at_most_one(seed):
     rng = np.random.default_rng(2000 + seed)
     axes = universe(rng)
     records, rows = codes(rng, axes, int(rng.integers(1, 30))), codes(rng, axes, int(rng.integers(1, 30)))
-    before = np.array(largest_errors(axes, records, rows, ALL, floor=seed % 3))
+    floored = [replace(one, floor=seed % 3) for one in ALL]
+    before = np.array(largest_errors(axes, records, rows, floored))
     for _ in range(6):
         more = np.concatenate([records, codes(rng, axes, 1)])
         other = records.copy()
         other[rng.integers(len(records))] = codes(rng, axes, 1)[0]
         for neighbour in (more, records[1:], other):
-            after = np.array(largest_errors(axes, neighbour, rows, ALL, floor=seed % 3))
+            after = np.array(largest_errors(axes, neighbour, rows, floored))
             assert np.abs(after - before).max() <= 1
 
 
@@ -111,8 +123,9 @@ def test_only_the_multiset_of_records_matters():
     rng = np.random.default_rng(5)
     axes = [Axis(5, 4, True), Axis(3, 3, False), Axis(4, 3, True)]
     records, rows = codes(rng, axes, 300), codes(rng, axes, 200)
-    expected = largest_errors(axes, records, rows, ALL, floor=2)
-    assert largest_errors(axes, rng.permutation(records), rng.permutation(rows), ALL, floor=2) == expected
+    floored = [replace(one, floor=2) for one in ALL]
+    expected = largest_errors(axes, records, rows, floored)
+    assert largest_errors(axes, rng.permutation(records), rng.permutation(rows), floored) == expected
 
 
 def test_columns_of_more_than_64_bits_are_told_apart():
@@ -131,7 +144,7 @@ def test_columns_of_more_than_64_bits_are_told_apart():
 def test_an_empty_table_has_an_error_of_nothing():
     axes = [Axis(3, 3, True), Axis(2, 2, False)]
     rows = codes(np.random.default_rng(1), axes, 9)
-    assert largest_errors(axes, rows[:0], rows, ALL, floor=0) == [0] * len(ALL)
+    assert largest_errors(axes, rows[:0], rows, ALL) == [0] * len(ALL)
 
 
 @pytest.mark.parametrize("sizes", [[], [2] * (any_order.MAX_COLUMNS + 1), [any_order.MAX_VALUES + 1]])
@@ -195,7 +208,7 @@ def test_a_faulty_search_would_be_noticed(fault, monkeypatch):
         axes = universe(rng, most=3)
         records, rows = codes(rng, axes, int(rng.integers(0, 20))), codes(rng, axes, int(rng.integers(1, 20)))
         asked = [ALL[i] for i in sorted(rng.choice(len(ALL), size=2, replace=False))]
-        found = largest_errors(axes, records, rows, asked, floor=0)
-        if found != [brute(axes, records, rows, one, 0) for one in asked]:
+        found = largest_errors(axes, records, rows, asked)
+        if found != [brute(axes, records, rows, one) for one in asked]:
             return
     pytest.fail("the fault was not noticed")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from maquette.accounting.budget import Budget, Cost
+from maquette.core.any_order import Family, Statistic
 from maquette.domain import Relation
 from maquette.gate import prices
 from maquette.gate.curator import OnlineCurator
@@ -23,6 +24,7 @@ from maquette.questions import sparse
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.classes import class_sets
+from maquette.questions.combination_errors import ReleasedRows
 from maquette.questions.draws import Draw, Listed
 from maquette.questions.measurement import EpochTerms, pack, unpack
 from maquette.questions.noise import NoiseRequest
@@ -67,6 +69,7 @@ def outcome_of(test) -> list[np.ndarray]:
     return [np.array([test.far]), np.array([test.value or 0])]
 
 
+ROWS = ReleasedRows(TINY.names, np.zeros((2, 3), dtype=np.uint16))
 QUESTIONS = {
     "size": (lambda c: c.size(price=PRICE), lambda r: one(r.value)),
     "total": (lambda c: c.total(weighting(TINY, "a"), price=PRICE), lambda r: one(r.value)),
@@ -89,6 +92,10 @@ QUESTIONS = {
     "largest_error": (lambda c: c.largest_error(QUERIES, GUESS, price=PRICE), lambda r: [r.values]),
     "class_errors": (
         lambda c: c.class_errors(class_sets(TINY, ["one attribute"], [("b",)]), SHARES, price=PRICE),
+        lambda r: [r.values],
+    ),
+    "combination_errors": (
+        lambda c: c.combination_errors(ROWS, [Statistic(Family.CELL, 3)], price=PRICE),
         lambda r: [r.values],
     ),
     "draw": (lambda c: drawn(c), halves),

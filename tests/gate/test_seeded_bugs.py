@@ -14,7 +14,7 @@ import pytest
 
 from maquette.accounting.budget import Cost
 from maquette.accounting.events import LaplaceEvent, SelectionEvent
-from maquette.core import forms
+from maquette.core import any_order, forms
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.gate import barrier, prices
@@ -288,6 +288,45 @@ def _shares_above_one(curator):
 )
 def _(patch):
     patch.setattr(class_errors, "_table", lambda domain, margin, given: given.tables[margin])
+
+
+@bug("the error over combinations with a doubled weight", checks.exactly("combination errors, pure"))
+def _(patch):
+    def doubled(real):
+        return lambda *args, **options: [2 * error for error in real(*args, **options)]
+
+    changed(patch, any_order, "largest_errors", doubled)
+
+
+@bug(
+    "a record counts twice in combinations",
+    checks.exactly("combination errors, rho"),
+)
+def _(patch):
+    changed(
+        patch,
+        any_order,
+        "largest_errors",
+        lambda real: lambda *args, times: real(*args, times=2 * times),
+    )
+
+
+@bug(
+    "the search over combinations is left out on tables of few records",
+    checks.exactly("combination errors from a floor, pure"),
+)
+def _(patch):
+    def by_size(real):
+        return lambda axes, records, rows, statistics, times: (
+            [5 for _ in statistics] if times.sum() < 1 else real(axes, records, rows, statistics, times=times)
+        )
+
+    changed(patch, any_order, "largest_errors", by_size)
+
+
+@bug("families of combinations are charged as one", checks.exactly("combination errors, pure"))
+def _(patch):
+    changed(patch, barrier, "one_each", lambda real: lambda count: real(1))
 
 
 # --- private choice --------------------------------------------------------------------------------------------

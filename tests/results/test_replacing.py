@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -26,16 +28,12 @@ def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 point, place = sys.argv[1], Path(sys.argv[2])
-exchange, rename = replacing._exchange, Path.rename
+rename = Path.rename
 if point == "before the move":
     replacing.move = die
-elif point == "after the exchange":
-    replacing._exchange = lambda one, other: exchange(one, other) and die()
 elif point == "between two renames":
-    replacing._exchange = lambda one, other: False
     Path.rename = lambda one, other: die() if one.suffix == ".part" else rename(one, other)
 elif point == "before the old one is removed":
-    replacing._exchange = lambda one, other: False
     replacing.shutil.rmtree = die
 elif point == "in a page":
     Path.replace = die
@@ -46,7 +44,6 @@ toy_release(mechanism="newer").save(place, report=False, replace=True)
 """
 POINTS = {
     "before the move": "older",
-    "after the exchange": "newer",
     "between two renames": "older",
     "before the old one is removed": "newer",
 }
@@ -140,17 +137,27 @@ def test_links_are_not_followed(tmp_path):
     assert (tmp_path / "treasure" / "file").exists()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="exchanging two names is Linux's")
-def test_here_names_are_exchanged_in_one_step(tmp_path):
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    if not replacing._exchange(tmp_path / "a", tmp_path / "b"):
-        pytest.skip("this file system cannot")
-    assert names(tmp_path / "a") == ["b"]
-    with pytest.raises(FileNotFoundError):
-        replacing._exchange(tmp_path / "a", tmp_path / "absent")
-    assert os.listdir(tmp_path / "b") == ["a"]
+def test_who_reads_between_two_renames_waits_for_the_writer(tmp_path, monkeypatch):
+    """The place is empty for a moment, which no reader sees."""
+    place, rename, is_aside = tmp_path / "a", Path.rename, threading.Event()
+    toy_release(mechanism="older").save(place, report=False)
+
+    def slow(self: Path, target: Path) -> Path:
+        if self.suffix == ".part":
+            is_aside.set()
+            time.sleep(0.1)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", slow)
+    monkeypatch.setattr(replacing, "SWAP_SECONDS", 30.0)
+    writer = threading.Thread(
+        target=lambda: toy_release(mechanism="newer").save(place, report=False, replace=True)
+    )
+    writer.start()
+    assert is_aside.wait(30)
+    assert store.load(place).mechanism == "newer"
+    writer.join()
+    assert names(tmp_path) == ["a"]
 
 
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):

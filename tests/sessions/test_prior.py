@@ -16,6 +16,8 @@ from maquette.errors import KeyReused, ParameterError
 from maquette.models.answers import Answers
 from maquette.models.hypothesis import LOG_MIXING
 from maquette.queries import marginals
+from maquette.sessions.borrowed import BorrowedAnswers
+from maquette.sessions.question import QuestionReader
 from maquette.theory import online
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 
@@ -74,6 +76,77 @@ def test_sessions_whose_budget_lasts_count_the_start(monkeypatch, options):
     plain, _, _ = spend(monkeypatch, None, **options)
     before = plain._planner.settings()
     assert max(settings.error, settings.answer_error) > max(before.error, before.answer_error)
+
+
+BOTH = [f"sex = {s} and job = {j}" for s in range(2) for j in range(4)]
+
+
+def bound_release(ledger, *, n=20_000):
+    return mq.release(people(n), marginals(PEOPLE, 2), epsilon=2.0, ledger=ledger)
+
+
+def lent(answers):
+    return sum("by release" in " ".join(answer.notes) for answer in answers)
+
+
+@pytest.mark.parametrize("alpha", [None, 0.05])
+def test_what_a_release_of_the_same_ledger_states_is_taken_over(tmp_path, alpha):
+    table, ledger = people(), book(Budget(4.0), location=tmp_path / "l.ledger")
+    prior = bound_release(ledger)
+    prior.save(tmp_path / "r")
+    options = {"epsilon": 1.0, "alpha": alpha, "queries": 60, "prior": mq.load(tmp_path / "r")}
+    session = mq.session(table, ledger=ledger, **options)
+    first = session.ask(BOTH[0])  # without alpha the number of records is bought first
+    before = session.left
+    answers = session.ask_many(BOTH)
+    assert session.left == before
+    assert lent(answers) == len(BOTH)
+    for text, answer in zip(BOTH, answers, strict=True):
+        stated = prior.answer(text)
+        assert (answer.value, answer.error) == (stated.value, stated.error)
+        assert answer.beta == pytest.approx(1 - stated.confidence)
+        assert abs(answer.value - truth(table, text)) <= answer.error
+    assert first.value == answers[0].value
+    again = mq.session(table, ledger=ledger, key=session.key, **options)
+    assert [a.value for a in again.ask_many(BOTH)] == [a.value for a in answers]
+    assert lent(again.ask_many(BOTH)) == len(BOTH)
+
+
+def test_what_another_ledger_paid_for_or_was_changed_is_not_believed():
+    ledger = book(Budget(4.0))
+    bound = bound_release(ledger)
+    changed = replace(bound, certificate=replace(bound.certificate, alpha=bound.certificate.alpha / 2))
+    elsewhere = bound_release(book(Budget(4.0)), n=2_000)
+    for prior, expected in [(bound, len(BOTH)), (changed, 0), (elsewhere, 0)]:
+        own = ledger if prior is not elsewhere else book(Budget(4.0))
+        session = mq.session(
+            people(), epsilon=0.5, alpha=0.1, queries=60, prior=prior, ledger=own, key=f"{id(prior)}"
+        )
+        assert lent(session.ask_many(BOTH)) == expected
+
+
+def test_an_error_above_that_of_the_session_is_not_taken_over():
+    ledger = book(Budget(4.0))
+    prior = bound_release(ledger)
+    borrowed = BorrowedAnswers.of(prior, ledger)
+    for text in BOTH:
+        question, error = QuestionReader(PEOPLE).read(text), prior.answer(text).error
+        assert borrowed.find(question, within=error).error == error
+        assert borrowed.find(question, within=0.99 * error) is None
+
+
+def test_an_error_that_holds_for_one_question_alone_is_not_taken_over(monkeypatch):
+    ledger = book(Budget(4.0))
+    prior = bound_release(ledger)
+    question, stated = QuestionReader(PEOPLE).read(BOTH[0]), prior.answer(BOTH[0])
+    assert stated.holds_for == "all answers of the release together"
+    for changes, taken in [
+        ({}, True),
+        ({"holds_for": "this question alone"}, False),
+        ({"error": None}, False),
+    ]:
+        monkeypatch.setattr(mq.Release, "answer", lambda _, query, to=changes: replace(stated, **to))
+        assert (BorrowedAnswers.of(prior, ledger).find(question, within=1.0) is not None) == taken
 
 
 def test_the_theorem_pays_for_a_start_that_is_not_uniform():

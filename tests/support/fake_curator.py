@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import Unit
+from maquette.core.any_order import Statistic
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers
@@ -19,6 +20,7 @@ from maquette.queries.residuals import projected_axes, shift_squared
 from maquette.questions.answers import without_overlap
 from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ClassSets, ReleasedTables
+from maquette.questions.combination_errors import ReleasedRows
 from maquette.questions.drawing import DrawnDatabase
 from maquette.questions.draws import Draw
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
@@ -180,6 +182,11 @@ class FakeCurator:
         self, classes: Sequence[ClassSets], released: ReleasedTables, *, price: Fraction
     ) -> NoisyCounts:
         raise NotImplementedError("errors over classes are tested through the real gate")
+
+    def combination_errors(
+        self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
+    ) -> NoisyCounts:
+        raise NotImplementedError("errors over combinations are tested through the real gate")
 
     def _law(self, price: Fraction, *, l1: int = 1, l2_squared: int = 1) -> IndependentLaw:
         return Laplace(price, l1 / price) if self.unit.is_pure else Gaussian(price, l2_squared / (2 * price))

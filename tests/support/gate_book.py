@@ -89,7 +89,10 @@ class BookDouble:
     def room(self, _parent: str) -> int | None:
         return None
 
-    def begin(self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True) -> Entry:
+    def begin(
+        self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True, pure: Cost | None = None
+    ) -> Entry:
+        assert pure is None, "this book has one part"
         return self.reserve(
             record.key, request=record.request, tag=record.tag, cost=cost, body=record.body, parent=parent
         )

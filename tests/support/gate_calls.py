@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from maquette.core.any_order import Family, Statistic
 from maquette.errors import ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ClassSets, Kind, ReleasedTables
 from maquette.questions.classes import class_sets
+from maquette.questions.combination_errors import ReleasedRows
 from maquette.questions.sparse import Guess
 from support.gate_arguments import (
     CLASS_NAMES,
@@ -193,6 +195,30 @@ def _odd_class(rng: Rng, known: ClassSets) -> ClassSets:
     )
 
 
+def _combination_errors(rng: Rng) -> Arguments:
+    """Rows over some columns, of the right type and codes or not; families with floors, each once or not."""
+    size = {"a": 4, "b": 2, "c": 2, "d": 4}
+    names: Any = pick(rng, [("a", "b", "c", "d"), ("a", "c"), ("d",), ("d", "a"), ("nobody",), (), odd(rng)])
+    known = names if isinstance(names, tuple) and all(name in size for name in names) else ("a", "b")
+    n = int(rng.integers(0, 9)) if rng.integers(9) == 0 else 6
+    columns = [rng.integers(0, size[name] + (rng.integers(40) == 0), n) for name in known]
+    codes: Any = np.array(columns).T.astype(pick(rng, [*[np.uint16] * 9, np.int64, np.float64]))
+    if rng.integers(12) == 0:
+        codes = pick(rng, [odd(rng), codes[:, :0], codes.ravel()])
+    statistics: Any = [
+        Statistic(
+            pick(rng, [*Family, *Family, *Family, odd(rng)]),
+            pick(rng, [1, 2, 3, 64, 1, 2, whole(rng)]),
+            pick(rng, [0, 0, 2, 40, whole(rng), odd(rng)] if rng.integers(4) == 0 else [0, 3]),
+        )
+        for _ in range(int(rng.integers(0, 4)))
+    ]
+    if rng.integers(15) == 0:
+        statistics = pick(rng, [odd(rng), [odd(rng)]])
+    released = ReleasedRows(names, codes) if rng.integers(12) else odd(rng)
+    return {"released": released, "statistics": statistics, "price": price(rng)}
+
+
 STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "size": lambda rng: {"price": price(rng), "note": _note(rng)},
     "total": lambda rng: {"weight": weighting(rng), "price": price(rng)},
@@ -203,6 +229,7 @@ STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "score_of": lambda rng: {"draw": drawn(rng), "price": price(rng)},
     "largest_error": _largest_error,
     "class_errors": _class_errors,
+    "combination_errors": _combination_errors,
     "measure_residuals": _measure_residuals,
     "measure_tables": _measure_tables,
     "distances": _distances,

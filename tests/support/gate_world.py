@@ -66,7 +66,7 @@ def _watched(name: str) -> Callable[..., Any]:
     return method
 
 
-WATCHED = ("size", "answer", "margins", "binned", "distinct", "fold", "in_order")
+WATCHED = ("size", "answer", "margins", "binned", "distinct", "distinct_records", "fold", "in_order")
 """Every public method of an engine but `commitment`, which a ledger is bound by before anything is asked."""
 for _name in WATCHED:
     setattr(WatchedEngine, _name, _watched(_name))

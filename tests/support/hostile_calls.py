@@ -25,6 +25,7 @@ import numpy as np
 import maquette as mq
 from maquette.errors import MaquetteError
 from support import hostile_values
+from support.kept_streams import put_back
 from support.made_release import toy_columns, toy_domain
 
 SECONDS = 20
@@ -328,8 +329,9 @@ def attack(one: Target, found: Found, *, every: int = 1, offset: int = 0, second
                 continue  # what such a function raises is its own
             given = one.good | {parameter.name: value}
             found.calls += 1
+            moved: list[str] = []
             try:
-                with limits(seconds), warnings.catch_warnings():
+                with put_back() as moved, limits(seconds), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     use(run(one, dict(given)))
                 found.accepted += 1
@@ -348,3 +350,5 @@ def attack(one: Target, found: Found, *, every: int = 1, offset: int = 0, second
                 found.wrong.append(
                     f"{one.name}({parameter.name}={name}): {what} at {last.filename.split('/src/')[-1]}:{last.lineno}"
                 )
+            if moved:
+                found.wrong.append(f"{one.name}({parameter.name}={name}): took {', '.join(moved)}")

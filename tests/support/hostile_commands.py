@@ -26,6 +26,7 @@ import maquette as mq
 from maquette.cli.app import app
 from support.cli_files import CANARY, write_domain, write_table
 from support.hostile_calls import SECONDS, Found, TooLong, limits
+from support.kept_streams import put_back
 
 CODES = (0, 2, 3)
 """How a command may end, whatever it was given."""
@@ -367,13 +368,15 @@ def calls(command: Command) -> Iterator[tuple[str, Words]]:
 
 def problem(desk: Desk, words: Words, *, seconds: float = SECONDS) -> tuple[int | None, str | None]:
     """The exit code of a call, and what is wrong with how it ended."""
-    with desk.inside(), limits(seconds), warnings.catch_warnings(), _brief_service():
-        warnings.simplefilter("ignore")
-        try:
+    try:
+        with put_back() as moved, desk.inside(), warnings.catch_warnings(), _brief_service(), limits(seconds):
+            warnings.simplefilter("ignore")
             done = CliRunner().invoke(app, words, input="q\n" * 200, prog_name="maquette")
-        except (Outside, TooLong) as error:
-            return None, f"{type(error).__name__}: {error}"
+    except (Outside, TooLong) as error:
+        return None, f"{type(error).__name__}: {error}"
     said = done.stderr
+    if moved:
+        return done.exit_code, f"took {', '.join(moved)}"
     if isinstance(done.exception, (Outside, TooLong)):
         return None, f"{type(done.exception).__name__}: {done.exception}"
     if done.exit_code not in CODES:

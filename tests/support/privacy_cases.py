@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from maquette.accounting.budget import Budget, Unit
+from maquette.core.any_order import Family, Statistic
 from maquette.domain import Domain
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
@@ -21,6 +22,7 @@ from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.classes import CLASSES, class_sets
+from maquette.questions.combination_errors import ReleasedRows, axes_of
 from maquette.questions.drawing import DrawnDatabase
 from maquette.questions.draws import (
     Base,
@@ -254,6 +256,20 @@ def _class_errors(*classes: str, weighted: bool = False) -> Callable[[Any], Any]
     return run
 
 
+def _combination_errors(*statistics: Statistic) -> Callable[[Any], Any]:
+    """The errors of three rows over combinations of all columns."""
+
+    def run(curator: Any) -> Any:
+        sizes = [axis.size for axis in axes_of(curator.domain, curator.domain.names)]
+        rows = np.array([[0] * len(sizes), [0] * len(sizes), [size - 1 for size in sizes]], dtype=np.uint16)
+        released = ReleasedRows(curator.domain.names, rows)
+        return curator.combination_errors(released, statistics, price=_price(curator))
+
+    return run
+
+
+EVERY_COMBINATION = [Statistic(family, order) for family in Family for order in (1, 3)]
+
 HALVES = Binned(("a", "b"), ((0, 2), (0, 1)))
 WHOLE = Binned(("b", "c"), ((0, 1), (0, 1)))
 LINE = Binned(("a",), ((0, 1, 2),))
@@ -365,6 +381,9 @@ QUESTION_CASES = [
     Case("class errors, rho", CONCENTRATED, _class_errors(*CLASSES)),
     Case("weighted class errors, pure", PURE, _class_errors("relative", "two attributes", weighted=True)),
     Case("weighted class errors, rho", CONCENTRATED, _class_errors("relative", weighted=True)),
+    Case("combination errors, pure", PURE, _combination_errors(*EVERY_COMBINATION)),
+    Case("combination errors, rho", CONCENTRATED, _combination_errors(*EVERY_COMBINATION)),
+    Case("combination errors from a floor, pure", PURE, _combination_errors(Statistic(Family.LIST, 2, 1))),
     Case("largest error, pure", PURE, _largest),
     Case("largest error, rho", CONCENTRATED, _largest),
     Case("largest error by group, pure", PURE, _grouped),
@@ -430,6 +449,7 @@ GAUSSIAN_CASES = [
     Case("select signed, by Gauss", BY_GAUSS, _select_signed),
     Case("largest error by group, by Gauss", BY_GAUSS, _grouped),
     Case("class errors, by Gauss", BY_GAUSS, _class_errors("two ranges", "three attributes")),
+    Case("combination errors, by Gauss", BY_GAUSS, _combination_errors(*EVERY_COMBINATION)),
 ]
 """Every mechanism and question on ledgers that count Gaussian differential privacy."""
 

@@ -64,7 +64,10 @@ class TallyLedger:
             self.slips[key] = slip
         return slip
 
-    def begin(self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True) -> Slip:
+    def begin(
+        self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True, pure: Cost | None = None
+    ) -> Slip:
+        assert pure is None, "a tally has one part"
         return self.reserve(
             record.key, request=record.request, tag=record.tag, cost=cost, body=record.body, parent=parent
         )

@@ -9,6 +9,7 @@ as Columns or NDArray) is for mechanisms and trusts its caller.
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import Any
 
 import pytest
@@ -60,6 +61,10 @@ def test_what_escapes_is_found(stage):
     def naive(a: Any, b: int = 0) -> float:
         while b == 10**30:
             pass
+        if b is True:
+            open(b, "w").close()
+        if b == "zebra":
+            sys.stdout.close()
         return 1 / a + len(repr(b))
 
     one = Target("naive", naive, {"a": 1}, tuple(inspect.signature(naive).parameters.values()))
@@ -69,6 +74,8 @@ def test_what_escapes_is_found(stage):
     assert "naive(a=0): ZeroDivisionError" in said
     assert "naive(b=10^30): TooLong" in said
     assert "naive(b=raising object): a hostile object was asked" in said
+    assert "naive(b=True): took descriptor 1" in said
+    assert "naive(b=word): AssertionError: a standard stream was closed" in said
 
 
 @pytest.mark.parametrize(

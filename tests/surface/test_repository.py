@@ -118,13 +118,46 @@ def test_links_between_documents_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+HIDDEN = {".ci/run", ".gitattributes", ".gitignore", ".importlinter"}
+"""Files that people wrote although their name begins with a point; all other such files are a tool's."""
+
+
+def _tracked(*options: str) -> set[str]:
+    command = ["git", "ls-files", "-z", *options]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(listed.stdout.split("\0")) - {""}
+
+
+def _hidden(paths: set[str]) -> set[str]:
+    return {path for path in paths if re.search(r"(^|/)\.", path)}
+
+
+def test_no_output_of_a_tool_is_tracked():
+    assert _tracked("--cached", "--ignored", "--exclude-standard") == set()
+    assert _hidden(_tracked()) == HIDDEN
+
+
+def test_an_output_of_a_tool_would_be_noticed():
+    assert _hidden(
+        {".schemathesis/cache/crashes.json", "docs/.cache/a.md", "docs/a.md", "tests/a.b/c.py"}
+    ) == {
+        ".schemathesis/cache/crashes.json",
+        "docs/.cache/a.md",
+    }
+
+
+@pytest.mark.parametrize(("document", "most"), [("CHANGELOG.md", 20_000), ("CONTRIBUTING.md", 5_000)])
+def test_what_everybody_reads_is_short(document, most):
+    assert len((ROOT / document).read_bytes()) <= most
+
+
 def test_the_licence_is_apache():
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text
     assert "END OF TERMS AND CONDITIONS" in text
 
 
-def test_the_layers_in_the_documents_are_those_of_the_contract():
+def test_the_layers_of_the_architecture_page_are_those_of_the_contract():
     contract = (ROOT / ".importlinter").read_text()
     layers = re.findall(
         r"^    (maquette\.[a-z_.| ]+)$", contract.split("layers =")[1].split("[")[0], re.MULTILINE
@@ -132,7 +165,6 @@ def test_the_layers_in_the_documents_are_those_of_the_contract():
     drawn = [
         " | ".join(part.strip().removeprefix("maquette.") for part in line.split("|")) for line in layers
     ]
-    assert "    " + "\n    ".join(drawn) in (ROOT / "CONTRIBUTING.md").read_text()
     assert " ▸ ".join(drawn) in (ROOT / "docs/architecture.md").read_text()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from maquette.errors import BudgetExceeded
+from maquette.web import keeper as keepers
 from maquette.web import link as links
 from maquette.web.link import Link, WorkerGone
 
@@ -71,21 +72,38 @@ def test_ten_thousand_open_questions_go_over_few_connections_each_to_its_asker(t
     assert worker.most <= worker.connections <= links.MAX_CALLS
 
 
-def test_errors_come_back_as_themselves(tmp_path):
+WAYS = pytest.mark.parametrize("is_async", [True, False], ids=["on a loop", "in a thread"])
+
+
+async def ask(link: Link, is_async: bool, **arguments: Any) -> Any:
+    """One call, in the way of routes or in that of pages."""
+    if is_async:
+        return await link.call_async("ask", **arguments)
+    return await asyncio.to_thread(link.call, "ask", **arguments)
+
+
+@WAYS
+def test_errors_come_back_as_themselves(tmp_path, is_async):
     async def broke(_: dict[str, Any]) -> bytes:
         more = {"unit": "rho", "needed": 2.0, "left": 1.0}
         return json.dumps({"error": {"kind": "BudgetExceeded", "text": "no", "more": more}}).encode() + b"\n"
 
     async def work() -> None:
         async with Worker(tmp_path / "s", broke):
-            await Link("people", tmp_path / "s").call_async("ask")
+            await ask(Link("people", tmp_path / "s"), is_async)
 
     with pytest.raises(BudgetExceeded, match="no"):
         run(work())
 
 
-def test_a_worker_that_goes_while_it_is_asked_is_said_and_the_next_call_is_answered(tmp_path):
-    replies = [b"", b'{"result": 7', b'{"result": 8}\n']  # gone; gone in the middle of a reply; whole
+@WAYS
+def test_a_worker_that_goes_while_it_is_asked_is_said_and_the_next_call_is_answered(tmp_path, is_async):
+    replies = [
+        b"",
+        b'{"result": 7',
+        b"no JSON\n",
+        b'{"result": 8}\n',
+    ]  # gone; gone in the middle; spoilt; whole
 
     async def next_reply(_: dict[str, Any]) -> bytes:
         return replies.pop(0)
@@ -94,26 +112,49 @@ def test_a_worker_that_goes_while_it_is_asked_is_said_and_the_next_call_is_answe
         found: list[Any] = []
         async with Worker(tmp_path / "s", next_reply):
             link = Link("people", tmp_path / "s")
-            for _ in range(3):
+            for _ in range(4):
                 try:
-                    found.append(await link.call_async("ask"))
+                    found.append(await ask(link, is_async))
                 except WorkerGone as error:
                     found.append(type(error))
         return found
 
-    assert run(work()) == [WorkerGone, WorkerGone, 8]
+    assert run(work()) == [WorkerGone, WorkerGone, WorkerGone, 8]
 
 
-def test_a_worker_that_is_not_there_is_waited_for_and_then_said(tmp_path, monkeypatch):
+@WAYS
+def test_a_reply_that_is_too_long_or_too_late_is_not_waited_for(tmp_path, monkeypatch, is_async):
+    async def late(_: dict[str, Any]) -> bytes:
+        await asyncio.sleep(1.0)
+        return b'{"result": 1}\n'
+
+    async def long(_: dict[str, Any]) -> bytes:
+        return b'{"result": "' + b"x" * 2_000 + b'"}\n'
+
+    async def work() -> None:
+        for name, reply in (("s", late), ("t", long)):
+            async with Worker(tmp_path / name, reply):
+                with pytest.raises(WorkerGone):
+                    await ask(Link("people", tmp_path / name), is_async)
+
+    monkeypatch.setattr(links, "CALL_SECONDS", 0.2)
+    monkeypatch.setattr(links, "MAX_LINE", 1_000)
+    run(work())
+
+
+@WAYS
+def test_a_worker_that_is_not_there_is_waited_for_and_then_said(tmp_path, monkeypatch, is_async):
     monkeypatch.setattr(links, "WAIT_SECONDS", 0.3)
     with pytest.raises(WorkerGone, match="started again"):
-        run(Link("people", tmp_path / "s").call_async("ask"))
+        run(ask(Link("people", tmp_path / "s"), is_async))
 
     async def late() -> Any:
         link = Link("people", tmp_path / "t")
-        call = asyncio.ensure_future(link.call_async("ask", i=3))
+        assert not link.is_ready()
+        call = asyncio.ensure_future(ask(link, is_async, i=3))
         await asyncio.sleep(0)
         async with Worker(tmp_path / "t", echo):
+            assert link.is_ready()
             return await call
 
     monkeypatch.setattr(links, "WAIT_SECONDS", 30)
@@ -197,8 +238,8 @@ class Ended:
 def test_a_worker_is_started_again_at_once_unless_it_cannot_open_its_table(tmp_path, monkeypatch):
     ready, failed = b'{"ready": "people"}\n', b'{"failed": "no"}\n'
     lines, pauses = [ready, ready, failed, b"", failed, ready, ready], []
-    monkeypatch.setattr(links.Keeper, "_start", lambda self: Ended(lines.pop(0)))
-    keeper = links.Keeper(tmp_path / "serve.toml", "people", tmp_path / "s")
+    monkeypatch.setattr(keepers.Keeper, "_start", lambda self: Ended(lines.pop(0)))
+    keeper = keepers.Keeper(tmp_path / "serve.toml", "people", tmp_path / "s")
     monkeypatch.setattr(keeper._is_stopped, "wait", pauses.append)
     with pytest.raises(IndexError):  # nothing more is to be started
         keeper._watch()
@@ -209,9 +250,9 @@ def test_a_worker_is_started_again_at_once_unless_it_cannot_open_its_table(tmp_p
 def test_who_stops_a_worker_does_not_wait_for_the_pause_before_its_next_start(tmp_path, monkeypatch):
     """The pause is a minute here: a lock that is held meanwhile would be seen."""
     starts: list[Ended] = []
-    monkeypatch.setattr(links.Keeper, "_start", lambda self: starts.append(Ended(b"")) or starts[-1])
-    monkeypatch.setattr(links, "SHORTEST_PAUSE", 60.0)
-    keeper = links.Keeper(tmp_path / "serve.toml", "people", tmp_path / "s")
+    monkeypatch.setattr(keepers.Keeper, "_start", lambda self: starts.append(Ended(b"")) or starts[-1])
+    monkeypatch.setattr(keepers, "SHORTEST_PAUSE", 60.0)
+    keeper = keepers.Keeper(tmp_path / "serve.toml", "people", tmp_path / "s")
     watch = threading.Thread(target=keeper._watch, daemon=True)
     watch.start()
     time.sleep(0.1)

@@ -144,16 +144,45 @@ _LARGEST_SLACK = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a request takes from the ledger: units of its budget, and slack for inexact samplers."""
+    """What a request takes from the ledger: units of its budget, slack for inexact samplers, and of its pure part."""
 
     units: int
     slack: int = 0
+    pure: int = 0
+    """Units of epsilon, out of the pure part of a budget in two parts."""
 
     def __post_init__(self) -> None:
-        _check.whole(least=0, units=self.units, slack=self.slack)
+        _check.whole(least=0, units=self.units, slack=self.slack, pure=self.pure)
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.units + other.units, self.slack + other.slack)
+        return Cost(self.units + other.units, self.slack + other.slack, self.pure + other.pure)
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.units - other.units, self.slack - other.slack, self.pure - other.pure)
+
+    def covers(self, other: Cost) -> bool:
+        """Is each of the three amounts at least the other's?"""
+        return other.units <= self.units and other.slack <= self.slack and other.pure <= self.pure
+
+    def share_of(self, whole: Cost) -> Fraction | float:
+        """The larger of the shares that it takes of the two parts of a whole; infinite of a part that is none."""
+        return max(_share(self.units, whole.units), _share(self.pure, whole.pure))
+
+
+def _share(amount: int, whole: int) -> Fraction | float:
+    return Fraction(amount, whole) if whole else math.inf if amount else Fraction(0)
+
+
+def charged(costs: Sequence[Cost], *, whole: Cost, left: Cost) -> Cost:
+    """Of the costs at which a request may be charged, the one that takes the smallest share of the whole.
+
+    Where that is not left, the next one that is; the first where none is, to be refused.
+
+    Guarantee: private whatever is chosen, by public numbers. The parts are fixed and add up to the promise; an event
+        that is charged to the pure part is pure, and all others stay within the Gaussian one (`docs/accounting.md`).
+    """
+    ordered = sorted(costs, key=lambda cost: cost.share_of(whole))
+    return next((cost for cost in ordered if left.covers(cost)), ordered[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +195,10 @@ class Budget:
         exact one; replacing one by the other costs (1 + e^epsilon) eta of the remaining delta 2^-10.
         Gaussian accounting adds up mu^2 / 2, the largest of (epsilon - 2 K, delta e^-K), and its slack counts
         logarithms of ratios up to K, the smaller of 2^-15 epsilon and 2^62 slack units (`accounting/conversions.py`).
-    Holds when: a floating-point number means its shortest decimal form, 0.1 is one tenth.
+        In two parts, pure events that add up to `pure_epsilon` and a rest within (epsilon - pure_epsilon, delta) are
+        (epsilon, delta)-DP together, in any order (`docs/accounting.md`).
+    Holds when: a floating-point number means its shortest decimal form, 0.1 is one tenth. The parts are fixed before
+        anything is paid.
     """
 
     epsilon: float
@@ -175,6 +207,8 @@ class Budget:
     """How a budget with a delta is counted; a pure one is counted in one way only."""
     thresholds: bool = False
     """Is half of delta kept for values that are found by thresholds, instead of a small share for samplers?"""
+    pure_epsilon: float = 0.0
+    """The part of epsilon that is kept for pure events, summed as they are, where there is a delta."""
 
     pure: bool = field(init=False, repr=False, compare=False)
     unit: Unit = field(init=False, repr=False, compare=False)
@@ -183,6 +217,8 @@ class Budget:
     """The whole budget in units, rounded down."""
     slack_units: int = field(init=False, repr=False, compare=False)
     """How far samplers may differ from the exact ones, in slack units, rounded down."""
+    pure_units: int = field(init=False, repr=False, compare=False)
+    """The pure part in units of epsilon, rounded down."""
 
     def __post_init__(self) -> None:
         _check.one_of(("zcdp", "gaussian"), accounting=self.accounting)
@@ -196,22 +232,41 @@ class Budget:
         if self.pure:
             object.__setattr__(self, "accounting", "zcdp")
             object.__setattr__(self, "thresholds", False)
+        self._check_parts()
         if self.thresholds and self.accounting != "zcdp":
             raise ParameterError("a budget that finds values by thresholds needs the accounting 'zcdp'")
+        rest = exact(self.epsilon) - exact(self.pure_epsilon)
         if self.accounting == "gaussian":
             unit = Unit.HALF_MU_SQUARED
-            total, slack = _gaussian_units(self.epsilon, self.delta), _ratio_units(self.epsilon)
+            total, slack = _gaussian_units(rest, self.delta), _ratio_units(rest)
         else:
             unit = Unit.EPSILON if self.pure else Unit.RHO
             share = THRESHOLD_SHARE if self.thresholds else SLACK_SHARE
-            total = _total_units(self.epsilon, self.delta, share)
-            slack = _slack_units(self.epsilon, self.delta, share)
-        for name, value in (("unit", unit), ("total_units", total), ("slack_units", slack)):
+            total = _total_units(rest, self.delta, share)
+            slack = _slack_units(self.epsilon, self.delta, share) if rest else 0
+        pure = math.floor(exact(self.pure_epsilon) * UNITS)
+        parts = {"unit": unit, "total_units": total, "slack_units": slack, "pure_units": pure}
+        for name, value in parts.items():
             object.__setattr__(self, name, value)
-        if self.total_units < 1:
+        if (rest and self.total_units < 1) or (self.pure_epsilon and self.pure_units < 1):
             raise ParameterError(
                 f"the budget {self} is below the smallest amount that a ledger counts, {self.unit}={1 / UNITS:g}"
             )
+
+    def _check_parts(self) -> None:
+        _check.not_negative(pure_epsilon=self.pure_epsilon)
+        object.__setattr__(self, "pure_epsilon", float(self.pure_epsilon))
+        if self.pure_epsilon and self.pure:
+            raise ParameterError("a budget without a delta is pure as a whole; leave out its pure part")
+        if self.pure_epsilon > self.epsilon:
+            raise ParameterError(
+                f"expected the pure part as at most epsilon={self.epsilon:g}, got {self.pure_epsilon:g}"
+            )
+
+    @property
+    def whole(self) -> Cost:
+        """Everything that it pays for."""
+        return Cost(self.total_units, self.slack_units, self.pure_units)
 
     def row_units(self, rows: int) -> int:
         """The whole budget as the price of looks at single records, in units, rounded down.
@@ -242,7 +297,8 @@ class Budget:
         return tuple(notes)
 
     def __str__(self) -> str:
-        return f"epsilon={self.epsilon:g}" + ("" if self.pure else f", delta={self.delta:g}")
+        words = f"epsilon={self.epsilon:g}" + ("" if self.pure else f", delta={self.delta:g}")
+        return f"{words}, of it {self.pure_epsilon:g} pure" if self.pure_epsilon else words
 
 
 def split(units: int, shares: Sequence[Fraction]) -> list[int]:
@@ -263,9 +319,9 @@ def split(units: int, shares: Sequence[Fraction]) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def _total_units(epsilon: float, delta: float, share: Fraction) -> int:
-    if delta == 0:
-        return math.floor(exact(epsilon) * UNITS)
+def _total_units(epsilon: Fraction, delta: float, share: Fraction) -> int:
+    if delta == 0 or epsilon == 0:
+        return math.floor(epsilon * UNITS)
     return math.floor(rho_cks(epsilon=epsilon, delta=exact(delta) * (1 - share)) * UNITS)
 
 
@@ -276,21 +332,23 @@ def _slack_units(epsilon: float, delta: float, share: Fraction) -> int:
 
 
 @lru_cache(maxsize=256)
-def _gaussian_units(epsilon: float, delta: float) -> int:
+def _gaussian_units(epsilon: Fraction, delta: float) -> int:
+    if epsilon == 0:
+        return 0
     ratio = Fraction(_ratio_units(epsilon), SLACK_UNITS)
     # 1 - K <= e^-K
-    largest = half_square(epsilon=exact(epsilon) - 2 * ratio, delta=exact(delta) * (1 - ratio))
+    largest = half_square(epsilon=epsilon - 2 * ratio, delta=exact(delta) * (1 - ratio))
     return math.floor(largest * UNITS)
 
 
 @lru_cache(maxsize=256)
-def _ratio_units(epsilon: float) -> int:
-    return min(_LARGEST_SLACK, math.floor(exact(epsilon) * RATIO_SHARE * SLACK_UNITS))
+def _ratio_units(epsilon: Fraction) -> int:
+    return min(_LARGEST_SLACK, math.floor(epsilon * RATIO_SHARE * SLACK_UNITS))
 
 
 def share_of_slack(budget: Budget, units: int) -> int:
     """The part of a ledger's slack that goes with a part of its total."""
-    return budget.slack_units * units // max(budget.total_units, units)
+    return budget.slack_units * units // max(budget.total_units, units, 1)
 
 
 def accounting_of(unit: str) -> Accounting:
@@ -325,18 +383,41 @@ def spent_with(budget: Budget, spent: Cost, cost: Cost) -> Cost:
             needed=cost.units / UNITS,
             left=rest / UNITS,
         )
+    if total.pure > budget.pure_units:
+        rest = budget.pure_units - spent.pure
+        raise BudgetExceeded(
+            f"this question needs {percent_of(cost.pure, budget.pure_units, up=True)} of the pure part of the budget "
+            f"({budget}), and {percent_of(rest, budget.pure_units)} is left; ask a smaller workload or give a larger "
+            "budget",
+            unit=Unit.EPSILON,
+            needed=cost.pure / UNITS,
+            left=rest / UNITS,
+        )
     return total
 
 
-def release_cost(release: Budget, ledger: Budget) -> Cost:
-    """What a release with this budget takes of a ledger; a part of the ledger's slack goes with its part of the total.
+def release_cost(release: Budget, ledger: Budget, left: Cost | None = None) -> Cost:
+    """What a release with this budget takes of a ledger, or of what is left of it; see `release_costs`."""
+    whole = ledger.whole
+    return charged(release_costs(release, ledger), whole=whole, left=whole if left is None else left)
+
+
+def release_costs(release: Budget, ledger: Budget) -> tuple[Cost, ...]:
+    """How a release with this budget may be charged; a part of the ledger's slack goes with its part of the total.
 
     Holds when: both have a delta and count it in the same way, or the release is pure.
     """
     units = release_units(release, ledger.unit)
     if release.pure:
-        return Cost(units)
-    return Cost(units, min(share_of_slack(ledger, units), release.slack_units))
+        return pure_costs(Fraction(release.total_units, UNITS), ledger)
+    slack = min(share_of_slack(ledger, units), release.slack_units)
+    return (Cost(units, slack, release.pure_units),)
+
+
+def pure_costs(epsilon: Fraction, ledger: Budget) -> tuple[Cost, ...]:
+    """How something pure may be charged: to the total, and to the pure part of a ledger that has one."""
+    gaussian = Cost(ledger.unit.units_of_pure(epsilon))
+    return (gaussian, Cost(0, pure=math.ceil(epsilon * UNITS))) if ledger.pure_units else (gaussian,)
 
 
 def release_units(release: Budget, unit: Unit) -> int:
@@ -358,8 +439,7 @@ def affordable_epsilon(ledger: Budget, left: Cost, *, delta: float | None = None
     at_delta = ledger.delta if delta is None else delta
 
     def fits(epsilon: float) -> bool:
-        cost = release_cost(Budget(epsilon, at_delta, ledger.accounting), ledger)
-        return cost.units <= left.units and cost.slack <= left.slack
+        return left.covers(release_cost(Budget(epsilon, at_delta, ledger.accounting), ledger, left))
 
     return largest_epsilon(fits)
 
@@ -401,13 +481,13 @@ def _epsilon(step: int) -> float:
 def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
     """What a refusal offers instead: the epsilon that fits at this delta and, for a pure one, at the ledger's own."""
     offers: list[str] = []
-    for one in dict.fromkeys((ledger.delta, delta)):
+    for one in dict.fromkeys((ledger.delta, delta, *([0.0] if ledger.pure_units else []))):
         epsilon = affordable_epsilon(ledger, left, delta=one)
         if epsilon is not None:
             offers.append(f"{Budget(epsilon, one)} fits" if one else f"a pure epsilon={epsilon:g} fits")
     if not offers:
         return "nothing more fits"
-    if delta == 0 and not ledger.pure:
+    if delta == 0 and not (ledger.pure or ledger.pure_units):
         offers.append(
             "a pure epsilon needs more of a ledger with a delta, because it holds without exception"
         )
@@ -416,7 +496,7 @@ def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
 
 def pure_in_words(ledger: Budget, budget: Budget, cost_of: Callable[[Budget], Cost]) -> str | None:
     """What a pure budget takes of a ledger with a delta, beside what it takes with that delta; None for others."""
-    if not budget.pure or ledger.pure:
+    if not budget.pure or ledger.pure or cost_of(budget).pure:
         return None
     other = replace(budget, delta=ledger.delta, accounting=ledger.accounting)
     share, less = (percent_of(cost_of(one).units, ledger.total_units) for one in (budget, other))
@@ -424,6 +504,18 @@ def pure_in_words(ledger: Budget, budget: Budget, cost_of: Callable[[Budget], Co
         f"a pure epsilon={budget.epsilon:g} takes up to {share} of a total of {ledger}, because it holds without "
         f"exception; with delta={ledger.delta:g} the same epsilon takes up to {less}"
     )
+
+
+def shares_in_words(cost: Cost, whole: Cost, *, up: bool = False) -> str:
+    """A part of a ledger in percent: of its total, of its pure part, or of both where it has both."""
+    gaussian, pure = (
+        percent_of(part, of, up=up) for part, of in ((cost.units, whole.units), (cost.pure, whole.pure))
+    )
+    if not (whole.units and whole.pure):
+        return pure if whole.pure else gaussian
+    if bool(cost.units) != bool(cost.pure):
+        return f"{gaussian} of the Gaussian part" if cost.units else f"{pure} of the pure part"
+    return f"{gaussian} of the Gaussian and {pure} of the pure part"
 
 
 def percent_of(units: int, total: int, *, up: bool = False) -> str:

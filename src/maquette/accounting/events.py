@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 from maquette import _check
 from maquette._arguments import checks_arguments
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, Unit
 from maquette.accounting.conversions import rho_of_bounded_range, rho_of_gaussian
 from maquette.errors import MechanismError, ParameterError
 
@@ -79,6 +79,18 @@ class Event(ABC):
     def cost(self, unit: Unit) -> Cost:
         """What the ledger charges, in its units; MechanismError where no claim in them is proved."""
 
+    def costs(self, budget: Budget) -> tuple[Cost, ...]:
+        """How a ledger with this budget may charge it: to its total, and if it is pure to a pure part."""
+        gaussian = self.cost(budget.unit)
+        if not (budget.pure_units and self.is_pure):
+            return (gaussian,)
+        return gaussian, Cost(0, pure=self.cost(Unit.EPSILON).units)
+
+    @property
+    def is_pure(self) -> bool:
+        """Has it a finite pure epsilon?"""
+        return True
+
     @abstractmethod
     def of_rows(self, rows: int) -> Self:
         """The same look between tables that differ in up to `rows` records and not in one: sensitivities grow by that.
@@ -124,6 +136,10 @@ class GaussianEvent(Event):
     l2_squared: Rational
     total_variation: Rational = Fraction(0)
 
+    @property
+    def is_pure(self) -> bool:
+        return False
+
     def cost(self, unit: Unit) -> Cost:
         _refuse_pure(unit)
         if unit.is_gaussian:
@@ -155,6 +171,10 @@ class SmoothedEvent(Event):
     mu_squared: Rational
     ripple: Rational
     log_ratio: Rational
+
+    @property
+    def is_pure(self) -> bool:
+        return False
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
@@ -278,6 +298,10 @@ class ComposedEvent(Event):
 
     tag: ClassVar[str] = "composed"
     events: tuple[Event, ...]
+
+    @property
+    def is_pure(self) -> bool:
+        return all(event.is_pure for event in self.events)
 
     def cost(self, unit: Unit) -> Cost:
         return sum((event.cost(unit) for event in self.events), Cost(0))

@@ -12,6 +12,7 @@ from maquette.cli import (
     audit,
     bound,
     choose,
+    claim,
     console,
     dimension,
     domain,
@@ -39,7 +40,7 @@ for name, group in (
     ("source", domain.places),
 ):
     app.add_typer(group, name=name)
-for part in (plan, release, answer, ask, choose, audit, bound, dimension, learn, serve):
+for part in (plan, release, answer, ask, choose, audit, bound, claim, dimension, learn, serve):
     part.register(app)
 
 

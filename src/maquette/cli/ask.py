@@ -84,12 +84,10 @@ def ask(
             help="Take the smallest error at which the budget lasts for all these questions.",
         ),
     ] = False,
-    lasting: Annotated[bool, typer.Option("--lasting", hidden=True)] = False,
     allow_useless: Annotated[
         bool,
         typer.Option("--allow-useless", help="Pay even for answers with an error of 50 points or more."),
     ] = False,
-    any_error: Annotated[bool, typer.Option("--any-error", hidden=True)] = False,
     payer: Payer,
     analyst: Annotated[
         str | None,
@@ -135,15 +133,6 @@ def ask(
     from maquette.sessions.opening import session
     from maquette.sessions.rules import AUTO, MECHANISMS
 
-    if lasting:
-        complain(
-            "warning: --lasting is now called --budget-for-all; the old name goes in the next minor version"
-        )
-    if any_error:
-        complain(
-            "warning: --any-error is now called --allow-useless; the old name goes in the next minor version"
-        )
-    allow_useless = allow_useless or any_error
     declared = Domain.load(domain)
     Budget(privacy.epsilon, privacy.delta)
     Relation.named(privacy.relation)
@@ -161,7 +150,7 @@ def ask(
             alpha=alpha,
             mechanism=mechanism,
             queries=queries,
-            budget_for_all=budget_for_all or lasting,
+            budget_for_all=budget_for_all,
             analyst=analyst,
             share=share,
             prior=start,

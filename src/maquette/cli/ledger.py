@@ -31,6 +31,12 @@ def create(
     domain: DomainFile,
     epsilon: Epsilon,
     delta: Delta = 0.0,
+    pure: Annotated[
+        float,
+        typer.Option(
+            help="The part of epsilon that is kept for pure events, with a delta; they cost it what they are."
+        ),
+    ] = 0.0,
     relation: RelationName = "add-remove",
     accounting: Annotated[
         str,
@@ -62,7 +68,7 @@ def create(
     _check.one_of(("gaussian", "zcdp"), accounting=accounting)
     with Ledger.create(
         location,
-        budget=Budget(epsilon, delta, "gaussian" if accounting == "gaussian" else "zcdp"),
+        budget=Budget(epsilon, delta, "gaussian" if accounting == "gaussian" else "zcdp", pure_epsilon=pure),
         relation=between,
         domain_fingerprint=Domain.load(domain).fingerprint,
         name=name or (Path(location).stem if "://" not in location else "ledger"),
@@ -194,14 +200,15 @@ def recover(location: Location, as_json: AsJson = False) -> None:
     Example:
       maquette ledger recover people.ledger
     """
-    from maquette.accounting.budget import UNITS, percent_of
+    from maquette.accounting.budget import shares_in_words
     from maquette.accounting.ledger import Ledger
+    from maquette.results import wording
 
     done = Ledger.recover(location)
     with Ledger.open(location) as book:
-        summary, total = _summary(book), book.total_units
-        standing = standing_of(book)
-    charged, share = done.charged.units / UNITS, percent_of(done.charged.units, total)
+        summary, whole = _summary(book), book.budget.whole
+        standing, charged = standing_of(book), wording.amounts_of(done.charged, book)["amount"]
+    share = shares_in_words(done.charged, whole)
     if as_json:
         lost = {
             "lost": str(done.lost),
@@ -241,24 +248,26 @@ def settle(
       maquette ledger settle people.ledger
       maquette ledger settle people.ledger release-1c63851c363ff10a59d0
     """
-    from maquette.accounting.budget import UNITS, percent_of
+    from maquette.accounting.budget import shares_in_words
     from maquette.accounting.ledger import Ledger
+    from maquette.results import wording
 
     with Ledger.open(location) as book:
         ending = _to_settle(book, keys or [], every=every)
-        reservations = {one.entry.key: one.left.units for one in book.open_envelopes()}
-        before, total = book.balance().left_units, book.total_units
+        reservations = {one.entry.key: one.left for one in book.open_envelopes()}
+        amounts = {key: wording.amounts_of(left, book)["amount"] for key, left in reservations.items()}
+        before, whole = book.balance().left, book.budget.whole
         for key in ending:
             book.settle(key)
+        given_back = book.balance().left - before
         summary = _summary(book) | {
             "settled": ending,
-            "given_back": (book.balance().left_units - before) / UNITS,
+            "given_back": wording.amounts_of(given_back, book)["amount"],
         }
-        back, standing = percent_of(book.balance().left_units - before, total), standing_of(book)
+        back, standing = shares_in_words(given_back, whole), standing_of(book)
     if as_json:
         console.say_json(
-            summary
-            | {"open": {key: units / UNITS for key, units in reservations.items() if key not in ending}}
+            summary | {"open": {key: amount for key, amount in amounts.items() if key not in ending}}
         )
     elif ending:
         console.say(f"ended {', '.join(ending)}: {back} of the ledger was returned")
@@ -266,7 +275,7 @@ def settle(
     elif reservations:
         console.table(
             ("reserved", "key"),
-            [(percent_of(units, total), key) for key, units in reservations.items()],
+            [(shares_in_words(left, whole), key) for key, left in reservations.items()],
             right=(0,),
         )
         console.say("name the keys to end, or --all; a run that still uses one is refused at its next step")
@@ -307,14 +316,13 @@ def standing_of(book: Ledger) -> str:
     from maquette.accounting.budget import affordable_epsilon, percent_of
     from maquette.results import wording
 
-    balance = book.balance()
-    parts = {
-        "spent": balance.charged_units,
-        "reserved": balance.reserved_units,
-        "left": balance.left_units,
-    }
-    said = ", ".join(f"{percent_of(units, balance.total_units)} {name}" for name, units in parts.items())
-    return f"{said}; {wording.further(affordable_epsilon(book.budget, balance.left), book.budget.delta)}"
+    balance, said = book.balance(), list[str]()
+    for part in balance.parts(book.budget.unit).values():
+        amounts = {"spent": part.charged, "reserved": part.reserved, "left": part.left}
+        words = ", ".join(f"{percent_of(units, part.total)} {name}" for name, units in amounts.items())
+        said.append(f"pure part: {words}" if said else words)
+    further = wording.further(affordable_epsilon(book.budget, balance.left), book.budget.delta)
+    return f"{'; '.join(said)}; {further}"
 
 
 def _summary(book: Ledger) -> dict[str, Any]:
@@ -325,6 +333,7 @@ def _summary(book: Ledger) -> dict[str, Any]:
         "name": book.name,
         "epsilon": book.budget.epsilon,
         "delta": book.budget.delta,
+        **({"pure_epsilon": book.budget.pure_epsilon} if book.budget.pure_epsilon else {}),
         "accounting": None if book.budget.pure else book.budget.accounting,
         "relation": str(book.relation),
         **({} if book.persons is None else {"persons": asdict(book.persons)}),
@@ -334,9 +343,11 @@ def _summary(book: Ledger) -> dict[str, Any]:
 
 def _payments(book: Ledger) -> list[dict[str, Any]]:
     """Every reservation in order; `reserved` is what an open envelope holds that no step was charged."""
-    from maquette.accounting.budget import UNITS
+    from maquette.results import wording
 
-    reservations = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
+    reservations = {
+        one.entry.key: wording.amounts_of(one.left, book)["amount"] for one in book.open_envelopes()
+    }
     settled_keys = {entry.key for entry in book.entries(kind="settle")}
     answered = {entry.key for entry in book.entries(kind="answer")}
     return [
@@ -348,7 +359,7 @@ def _payments(book: Ledger) -> list[dict[str, Any]]:
             "question": entry.body.get("text"),
             "key": entry.key,
             "parent": entry.parent,
-            "amount": entry.units / UNITS,
+            **wording.amounts_of(entry.cost, book),
             "reserved": reservations.get(entry.key, 0.0),
             "state": _state(entry.envelope, entry.key in settled_keys, entry.key in answered),
         }
@@ -371,9 +382,10 @@ def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, deta
     console.say(f"  {console.bar(summary['spent'] / total, summary['reserved'] / total)}")
     console.say(f"  {standing_of(book)}")
     if details:
-        way = "" if book.budget.pure else f", by {WAYS[book.budget.accounting]}"
-        amounts = ", ".join(f"{summary[part]:.6g} {part}" for part in ("spent", "reserved", "left"))
-        console.say(f"  counted in {summary['unit']}{way}: {amounts} of {total:.6g}")
+        way = "" if summary["unit"] == "epsilon" else f", by {WAYS[book.budget.accounting]}"
+        console.say(f"  counted in {summary['unit']}{way}: {_amounts(summary)}")
+        if "pure" in summary:
+            console.say(f"  the pure part in epsilon: {_amounts(summary['pure'])}")
     if not payments:
         console.say("  nothing was paid yet")
         return
@@ -388,6 +400,11 @@ def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, deta
     if summary["reserved"]:
         console.say("  maquette ledger settle ends open reservations and gives back what they hold")
     console.say(f"  receipt {summary['receipt']}")
+
+
+def _amounts(part: dict[str, Any]) -> str:
+    amounts = ", ".join(f"{part[name]:.6g} {name}" for name in ("spent", "reserved", "left"))
+    return f"{amounts} of {part['total']:.6g}"
 
 
 def _say_payments(payments: list[dict[str, Any]], summary: dict[str, Any], *, details: bool) -> None:
@@ -406,7 +423,7 @@ def _say_payments(payments: list[dict[str, Any]], summary: dict[str, Any], *, de
             str(p["sequence"]),
             p["created"][:19].replace("T", " "),
             ("  " if p["parent"] else "") + _label(p),
-            share(p["amount"]),
+            _shares(share(p["amount"]), p, summary),
             f"{p['state']}, holds {share(p['reserved'])}" if p["reserved"] else p["state"],
             p["key"],
             *((f"{p['amount']:.6g}", p["tag"]) if details else ()),
@@ -414,6 +431,16 @@ def _say_payments(payments: list[dict[str, Any]], summary: dict[str, Any], *, de
         for p in payments
     ]
     console.table((*head, *(extra if details else ())), rows, right=(0, 3, 6) if details else (0, 3))
+
+
+def _shares(share: str, payment: dict[str, Any], summary: dict[str, Any]) -> str:
+    """Of the ledger, and of its pure part where something was charged to that."""
+    from maquette.accounting.budget import UNITS, percent_of
+
+    if "pure" not in payment:
+        return share
+    pure = percent_of(round(payment["pure"] * UNITS), round(summary["pure"]["total"] * UNITS))
+    return f"{share}, {pure} pure" if payment["amount"] else f"{pure} pure"
 
 
 _FREE = ("test", "note")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from maquette.cli import console
 
 if TYPE_CHECKING:
-    from maquette.accounting.ledger import Ledger
+    from maquette.accounting.ledger import Entry, Ledger
 
 
 ASIDE, LOOKED = "spent and reserved", "spent on looks at the table"
@@ -20,8 +20,13 @@ def draw(book: Ledger, path: Path) -> None:
 
 
 def points(book: Ledger) -> list[dict[str, Any]]:
-    """The two running sums after every entry that changes one of them."""
+    """The two running sums after every entry that changes one of them, in the unit that the ledger is shown in."""
     from maquette.accounting.budget import UNITS
+
+    is_pure = not book.budget.total_units
+
+    def units(entry: Entry) -> int:
+        return entry.pure if is_pure else entry.units
 
     aside = looked = 0
     tops: set[str] = set()
@@ -33,11 +38,11 @@ def points(book: Ledger) -> list[dict[str, Any]]:
         before = aside, looked
         if entry.kind == "reserve":
             if entry.parent is None:
-                aside += entry.units
+                aside += units(entry)
                 tops.add(entry.key)
-            looked += 0 if entry.envelope else entry.units
+            looked += 0 if entry.envelope else units(entry)
         elif entry.kind == "settle" and entry.key in tops:
-            aside -= entry.units
+            aside -= units(entry)
         if (aside, looked) != before:
             steps += _both(entry.created, entry.seq, aside, looked, UNITS)
     return steps
@@ -54,7 +59,8 @@ def specification(book: Ledger) -> dict[str, Any]:
     """Two stairs and the total that they never pass."""
     from maquette.accounting.budget import UNITS
 
-    total = book.balance().total_units / UNITS
+    whole = book.budget.whole
+    total = (whole.units or whole.pure) / UNITS
     values = [one | {"percent": 100 * one["amount"] / total} for one in points(book)]
     stairs = {
         "mark": {"type": "line", "interpolate": "step-after"},

@@ -14,7 +14,8 @@ from maquette.cli import console, options
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
-    from maquette.accounting.budget import Budget
+    from maquette.accounting.budget import Budget, Cost
+    from maquette.accounting.ledger import Balance
     from maquette.domain import Domain
     from maquette.mechanisms.base import ClassForecast, Forecast
     from maquette.queries.base import Queries
@@ -112,16 +113,23 @@ def _share(location: str, budget: Budget) -> dict[str, Any]:
         )
         return {
             "name": book.name,
-            "takes": None if cost is None else cost.units / balance.total_units,
-            "left": balance.left_units / balance.total_units,
+            "takes": None if cost is None else float(cost.share_of(book.budget.whole)),
+            "left": _share_left(balance, cost),
             "affordable_epsilon": affordable_epsilon(book.budget, rest),
             "affordable_delta": book.budget.delta,
         }
 
 
+def _share_left(balance: Balance, cost: Cost | None) -> float:
+    """Of the part that a cost is charged to."""
+    if (cost is not None and cost.pure) or not balance.total_units:
+        return balance.left.pure / balance.pure_total
+    return balance.left_units / balance.total_units
+
+
 def _say_share(location: str, budget: Budget) -> None:
     """How much of a ledger a release with this budget takes, and whether it is there."""
-    from maquette.accounting.budget import percent_of, pure_in_words, release_cost, what_fits
+    from maquette.accounting.budget import pure_in_words, release_cost, shares_in_words, what_fits
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
@@ -131,8 +139,9 @@ def _say_share(location: str, budget: Budget) -> None:
         balance = book.balance()
         cost = release_cost(replace(budget, accounting=book.budget.accounting), book.budget)
         rest = balance.left
-        share, left = (percent_of(u, balance.total_units) for u in (cost.units, balance.left_units))
-        fits = "" if cost.units <= rest.units else f": {what_fits(book.budget, rest, delta=budget.delta)}"
+        share, left = (shares_in_words(one, book.budget.whole) for one in (cost, rest))
+        is_there = cost.units <= rest.units and cost.pure <= rest.pure
+        fits = "" if is_there else f": {what_fits(book.budget, rest, delta=budget.delta)}"
         console.say(f"It takes {share} of ledger '{book.name}', of which {left} is left{fits}.")
         note = pure_in_words(book.budget, budget, lambda one: release_cost(one, book.budget))
         if note is not None:

@@ -24,6 +24,7 @@ from maquette.core.forms import (
     Columns,
     Condition,
     Conditions,
+    Conjunctions,
     Every,
     Form,
     Intervals,
@@ -102,11 +103,24 @@ def joined(query_forms: QueryForms, answers: Sequence[Integers]) -> Integers:
     return scaled[0] if len(scaled) == 1 else np.concatenate(scaled)
 
 
+def answers_on(query_forms: QueryForms, sizes: Sizes, columns: Columns) -> Integers:
+    """Numerators of all answers on a few coded records, by the same rules as on a table."""
+    parts = parts_of(query_forms, sizes)
+    tables = count_margins(sizes, columns, [margin for part in parts for margin in part.margins])
+    answers: list[Integers] = []
+    for part in parts:
+        sums = part.zeros()
+        if part.names:
+            part.add(sums, columns)
+        answers.append(part.answers(tables, sums))
+    return joined(query_forms, answers)
+
+
 @dataclass(frozen=True)
 class TableCounts(PartCounts):
     """A form that is read off tables."""
 
-    form: Tables | Prefixes | Intervals | Weights
+    form: Tables | Prefixes | Intervals | Conjunctions | Weights
 
     @property
     def margins(self) -> tuple[Margin, ...]:

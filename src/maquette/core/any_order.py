@@ -42,7 +42,7 @@ Codes = NDArray[np.uint16]
 MAX_VALUES = 2**12
 """Values of a column, nulls and others among them: every visited cell looks at all of them."""
 MAX_COLUMNS = 64
-SAMPLE = 2**11
+SAMPLE = 2**10
 """Rows that the work of a search is estimated on."""
 MAX_WORK = 2**36
 """Steps of a search that its number of columns is chosen for: about a minute."""
@@ -72,10 +72,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """The largest gap over a family, on at most `order` columns."""
+    """The largest gap over a family, on at most `order` columns, and at least that of `floor` records."""
 
     family: Family
     order: int
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +88,23 @@ class Folded:
     rows: Integers
 
     @classmethod
-    def of(cls, axes: Sequence[Axis], records: Codes, rows: Codes) -> Folded:
-        """Records and rows together."""
-        both = np.concatenate([records, rows])
-        counts = np.zeros((len(both), 2), dtype=np.int64)
-        counts[: len(records), 0] = 1
+    def of(
+        cls, axes: Sequence[Axis], records: Codes, rows: Codes, *, times: Integers | None = None
+    ) -> Folded:
+        """Records and rows together; `times` says how often each record is there, once where it is None."""
+        counts = np.zeros((len(records) + len(rows), 2), dtype=np.int64)
+        counts[: len(records), 0] = 1 if times is None else times
         counts[len(records) :, 1] = 1
-        if not len(both):
-            return cls(both, counts[:, 0], counts[:, 1])
-        order, starts = _runs(axes, both)
-        sums = np.add.reduceat(counts[order], starts, axis=0)
-        return cls(both[order[starts]], sums[:, 0], sums[:, 1])
+        codes, sums = fold(axes, np.concatenate([records, rows]), counts)
+        return cls(codes, sums[:, 0], sums[:, 1])
+
+
+def fold(axes: Sequence[Axis], codes: Codes, counts: Integers) -> tuple[Codes, Integers]:
+    """Distinct records, each with the sum of the counts (records by kinds of counts) that equal ones have."""
+    if not len(codes):
+        return codes, counts
+    order, starts = _runs(axes, codes)
+    return codes[order[starts]], np.add.reduceat(counts[order], starts, axis=0)
 
 
 def _runs(axes: Sequence[Axis], codes: Codes) -> tuple[Integers, Integers]:
@@ -125,12 +132,17 @@ def check_axes(axes: Sequence[Axis]) -> None:
 
 
 def largest_errors(
-    axes: Sequence[Axis], records: Codes, rows: Codes, statistics: Sequence[Statistic], *, floor: int
+    axes: Sequence[Axis],
+    records: Codes,
+    rows: Codes,
+    statistics: Sequence[Statistic],
+    *,
+    times: Integers | None = None,
 ) -> list[int]:
-    """Every statistic in counts, rounded up, and at least `floor`."""
+    """Every statistic in counts, rounded up; `times` says how often each record is there."""
     m = len(rows)
-    folded = Folded.of(axes, records, rows)
-    best = np.full(len(statistics), floor * m, dtype=np.int64)
+    folded = Folded.of(axes, records, rows, times=times)
+    best = np.array([one.floor * m for one in statistics], dtype=np.int64)
     order = columns_first(axes, rows)
     deepest = max(one.order for one in statistics)
     for depth in dict.fromkeys((min(2, deepest), deepest)):  # gaps of few columns leave fewer cells to divide
@@ -153,21 +165,29 @@ def megabytes(columns: int, records: float, order: int) -> float:
 
 
 def affordable_order(
-    axes: Sequence[Axis], rows: Codes, *, records: float, floor: int, memory: float, work: float = MAX_WORK
+    axes: Sequence[Axis],
+    rows: Codes,
+    *,
+    records: float,
+    floor: int,
+    memory: float,
+    work: float = MAX_WORK,
+    most: int = MAX_COLUMNS,
 ) -> int:
-    """The number of columns up to which a search over about so many records is affordable; 0 if none is.
+    """The number of columns, `most` at most, up to which a search over about so many records is affordable; 0 if none.
 
     From released rows alone: a search between a sample of them and itself divides every cell above the floor, as often
     as a search of the private records with the same floor will at most, about.
     """
     d, m = len(axes), len(rows)
+    deepest = min(d, most)
     both = records + m
     step = max(1, m // SAMPLE)
     sample = rows[::step]
     same = Folded.of(axes, sample, sample)
     least = np.array([max(1, round(floor / max(records, 1.0) * len(sample) ** 2))], dtype=np.int64)
     order, done, before = columns_first(axes, rows), 0, 0.0
-    for depth in range(1, d + 1):
+    for depth in _depths(deepest):
         if megabytes(d, both, depth) > memory:
             break
         statistic = [Statistic(Family.LIST, depth)]
@@ -177,11 +197,19 @@ def affordable_order(
             break
         done = depth
         if before and steps == before:  # nothing is divided that far
-            return max(k for k in range(depth, d + 1) if megabytes(d, both, k) <= memory)
+            return max(k for k in range(depth, deepest + 1) if megabytes(d, both, k) <= memory)
         if before and steps * (steps / before) > 2 * work:
             break
         before = steps
     return done
+
+
+def _depths(deepest: int) -> list[int]:
+    """Numbers of columns that are tried, half as many again each time: the largest takes most of the work."""
+    depths = [1]
+    while depths[-1] < deepest:
+        depths.append(min(deepest, max(depths[-1] + 1, depths[-1] * 3 // 2)))
+    return depths
 
 
 def _run(

@@ -1,6 +1,6 @@
-"""The six forms in which linear queries reach the records: plain arrays, no calls.
+"""The seven forms in which linear queries reach the records: plain arrays, no calls.
 
-A class of queries can compute whatever it likes on public cells. What it hands over is one of six forms, and the
+A class of queries can compute whatever it likes on public cells. What it hands over is one of seven forms, and the
 sums over private records are taken by this package's own loops (`core/answering.py`). So a mistake in a class of
 queries costs accuracy or raises a clear error, and privacy does not notice:
 
@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.intervals import range_sensitivity
+from maquette.core.lattice import MAX_CUBE, conjunction_counts
 from maquette.errors import WorkloadError
 
 Margin = tuple[str, ...]
@@ -145,7 +146,7 @@ class Tables:
             check_table(sizes, margin)
         if self.cells is None:
             return
-        _require(len(self.cells) == len(self.margins), "some cells of every table")
+        _require(_is_tuple(self.cells) and len(self.cells) == len(self.margins), "some cells of every table")
         for margin, cells in zip(self.margins, self.cells, strict=True):
             _check_whole(cells, shape=(len(cells),), least=0, most=math.prod(shape(sizes, margin)) - 1)
             _require(len(np.unique(cells)) == len(cells), "every cell once")
@@ -220,7 +221,10 @@ class Intervals:
 
     def check(self, sizes: Sizes) -> None:
         check_table(sizes, self.attributes)
-        _require(len(self.attributes) == len(self.declared) > 0, "one number of cells for every attribute")
+        _require(
+            _is_tuple(self.declared) and len(self.attributes) == len(self.declared) > 0,
+            "one number of cells for every attribute",
+        )
         for name, cells in zip(self.attributes, self.declared, strict=True):
             _check_number(cells, least=1, most=sizes[name], what="cells")
 
@@ -252,6 +256,52 @@ class Intervals:
             low, high = np.triu_indices(cells)
             answers = sums.take(high + 1, axis=axis) - sums.take(low, axis=axis)
         return answers.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunctions:
+    """All conjunctions of 1 .. width attributes, each with one of `values`; few attributes first."""
+
+    attributes: Margin
+    values: tuple[int, ...]
+    width: int
+
+    top = 1
+
+    def check(self, sizes: Sizes) -> None:
+        check_table(sizes, self.attributes)
+        _require(_is_tuple(self.values) and len(self.values) > 0, "values of conjunctions")
+        smallest = min((sizes[name] for name in self.attributes), default=0)
+        for value in self.values:
+            _check_number(value, least=0, most=smallest - 1, what="a value")
+        _require(len(set(self.values)) == len(self.values), "every value once")
+        _check_number(self.width, least=1, most=len(self.attributes), what="a number of attributes")
+        entries = math.prod(max(sizes[name], len(self.values) + 1) for name in self.attributes)
+        _require(entries <= MAX_CUBE, f"conjunctions whose counts take at most {MAX_CUBE:,} numbers")
+
+    def count(self, sizes: Sizes) -> int:
+        del sizes
+        return self._sets(len(self.values))
+
+    def tables(self) -> tuple[Margin, ...]:
+        return (self.attributes,)
+
+    def added(self, sizes: Sizes) -> Sensitivity:
+        """A record meets at most one conjunction on every set of attributes."""
+        del sizes
+        return counting(self._sets(1))
+
+    def replaced(self, sizes: Sizes) -> Sensitivity:
+        """It leaves one and meets another, where there are two values."""
+        del sizes
+        return counting(self._sets(1) * min(2, len(self.values)))
+
+    def from_tables(self, tables: Mapping[Margin, NDArray[np.int64]]) -> NDArray[np.int64]:
+        return conjunction_counts(tables[self.attributes], self.values, self.width)
+
+    def _sets(self, values: int) -> int:
+        d = len(self.attributes)
+        return sum(math.comb(d, j) * values**j for j in range(1, self.width + 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -360,9 +410,12 @@ class Scores:
 
     def check(self, sizes: Sizes) -> None:
         check_margin(sizes, self.attributes)
+        _require(_is_tuple(self.numbers) and _is_tuple(self.thresholds), "scores and thresholds as tuples")
         _require(len(self.numbers) == len(self.thresholds) > 0, "thresholds for every score")
         for numbers, thresholds in zip(self.numbers, self.thresholds, strict=True):
-            _require(len(numbers) == len(self.attributes) > 0, "numbers for every attribute")
+            _require(
+                _is_tuple(numbers) and len(numbers) == len(self.attributes) > 0, "numbers for every attribute"
+            )
             reach = 0
             for name, cells in zip(self.attributes, numbers, strict=True):
                 _require(_is_array(cells) and 0 < len(cells) <= sizes[name], "a number for every cell")
@@ -398,7 +451,9 @@ class Scores:
         declared = [len(cells) for cells in self.numbers[0]]
         if not may_list(len(self.order), math.prod(declared)):
             return None
-        return _scores_of_cells(self, declared == [sizes[name] for name in self.attributes])
+        numbers = tuple(tuple(map(_as_bytes, cells)) for cells in self.numbers)
+        is_closed = declared == [sizes[name] for name in self.attributes]
+        return _scores_of_cells(numbers, tuple(map(_as_bytes, self.thresholds)), is_closed)
 
 
 def may_list(count: int, cells: int) -> bool:
@@ -412,21 +467,29 @@ def _masks_of_cells(form: Conditions, sizes: tuple[tuple[str, int], ...]) -> NDA
     return np.stack([table_mask(by_name, one, names).reshape(-1) for one in form.conditions])
 
 
+def _as_bytes(whole: NDArray[Any]) -> bytes:
+    """What is remembered of an array is what it held: the array itself may be filled anew."""
+    return whole.astype(np.int64).tobytes()
+
+
 @lru_cache(maxsize=8)
-def _scores_of_cells(form: Scores, closed: bool) -> NDArray[np.bool_]:
-    axes = len(form.attributes)
+def _scores_of_cells(
+    numbers: tuple[tuple[bytes, ...], ...], thresholds: tuple[bytes, ...], closed: bool
+) -> NDArray[np.bool_]:
+    axes = len(numbers[0])
     inside: list[NDArray[np.bool_]] = []
-    for numbers, thresholds in zip(form.numbers, form.thresholds, strict=True):
+    for of_score, least in zip(numbers, thresholds, strict=True):
         scores = np.zeros([1] * axes, dtype=np.int64)
-        for axis, cells in enumerate(numbers):
-            scores = scores + cells.reshape([-1 if i == axis else 1 for i in range(axes)])
-        inside.append(scores.reshape(-1) >= thresholds[:, None])
+        for axis, cells in enumerate(of_score):
+            along = np.frombuffer(cells, dtype=np.int64)
+            scores = scores + along.reshape([-1 if i == axis else 1 for i in range(axes)])
+        inside.append(scores.reshape(-1) >= np.frombuffer(least, dtype=np.int64)[:, None])
     listed = np.concatenate(inside)
     return listed if closed else np.concatenate([listed, np.zeros((len(listed), 1), dtype=bool)], axis=1)
 
 
-Form = Tables | Prefixes | Intervals | Weights | Conditions | Scores
-FORMS = (Tables, Prefixes, Intervals, Weights, Conditions, Scores)
+Form = Tables | Prefixes | Intervals | Conjunctions | Weights | Conditions | Scores
+FORMS = (Tables, Prefixes, Intervals, Conjunctions, Weights, Conditions, Scores)
 _BLOCK = 2**22
 
 
@@ -441,7 +504,7 @@ class QueryForms:
     def check(self, sizes: Sizes) -> None:
         """Refuse whatever could not be answered exactly; WorkloadError, before anything is paid."""
         _require(_is_tuple(self.parts) and len(self.parts) > 0, "at least one form of queries")
-        _require(all(type(part) in FORMS for part in self.parts), "one of the six forms of queries")
+        _require(all(type(part) in FORMS for part in self.parts), "one of the seven forms of queries")
         for part in self.parts:
             try:
                 part.check(sizes)
@@ -452,6 +515,7 @@ class QueryForms:
                 ) from None
         check_count(self.count(sizes))
         _check_number(self.top, least=1, most=MAX_TOP, what="the common denominator of the weights")
+        _require(_is_text(self.name) and len(self.name) == 64, "a name of 64 digits")
 
     @property
     def top(self) -> int:
@@ -653,6 +717,7 @@ def _check_condition(sizes: Sizes, condition: object, *, depth: int) -> None:
     _require(depth <= MAX_DEPTH, f"conditions nested at most {MAX_DEPTH} deep")
     if type(condition) is Leaf:
         check_margin(sizes, (condition.attribute,))
+        _require(_is_tuple(condition.runs) and all(map(_is_tuple, condition.runs)), "runs of codes as tuples")
         before = -1
         for low, high in condition.runs:
             _check_number(low, least=before + 1, most=sizes[condition.attribute] - 1, what="a code")
@@ -660,36 +725,38 @@ def _check_condition(sizes: Sizes, condition: object, *, depth: int) -> None:
             before = high
         return
     _require(type(condition) in (Every, Some), "conditions made of sets of cells")
+    _require(_is_tuple(cast("Every | Some", condition).parts), "parts of a condition as a tuple")
     for part in cast("Every | Some", condition).parts:
         _check_condition(sizes, part, depth=depth + 1)
 
 
 def _check_number(value: object, *, least: int, most: int, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if type(value) is not int or not least <= value <= most:
         raise WorkloadError(f"expected {what} as a whole number from {least} to {most}")
 
 
 def _check_whole(array: object, *, shape: tuple[int, ...], least: int, most: int) -> None:
     numbers = cast("NDArray[Any]", array)
-    _require(isinstance(array, np.ndarray) and numbers.dtype.kind in "iu", "arrays of whole numbers")
+    _require(_is_array(array) and numbers.dtype.kind in "iu", "arrays of whole numbers")
     _require(numbers.shape == shape, f"an array of shape {shape}")
     if numbers.size and not least <= int(numbers.min()) <= int(numbers.max()) <= most:
         raise WorkloadError(f"expected whole numbers from {least} to {most}, found one outside")
 
 
-# Nobody checks annotations at run time.
+# Nobody checks annotations at run time. What is derived from these types may be read otherwise each time (masked arrays
+# leave numbers out of their least and largest ones), and so is not what was checked.
 
 
 def _is_tuple(value: object) -> bool:
-    return isinstance(value, tuple)
+    return type(value) is tuple
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    return type(value) is str
 
 
 def _is_array(value: object) -> bool:
-    return isinstance(value, np.ndarray)
+    return type(value) is np.ndarray
 
 
 def _require(holds: bool, expected: str) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import UNITS, Budget, Cost, Unit, spent_with
+from maquette.accounting.budget import UNITS, Budget, Cost, Unit, charged, spent_with
 from maquette.accounting.events import Event, Receipt, from_body
 from maquette.accounting.ledger.entry import Entry, Record, step_key
 from maquette.accounting.ledger.ledger import Ledger
@@ -164,12 +164,19 @@ class Barrier:
         return int(chosen[0])
 
     def _ask(
-        self, event: Event, request: dict[str, Any], look: Callable[[], list[Counts]], *, note: Note = None
+        self,
+        event: Event,
+        request: dict[str, Any],
+        look: Callable[[], list[Counts]],
+        *,
+        note: Note = None,
+        is_empty: bool = False,
     ) -> tuple[list[Counts], Receipt]:
         """Pay, look, return.
 
         What `look` returns is stored, and its hash is published with receipts: it must be a function of what the
-        payment covers, or carry a random blind.
+        payment covers, or carry a random blind. It is never nothing, unless it is said to be: nothing is stored where
+        another process gave the question up.
         """
         event = prices.per_person(event, self._ledger.persons)
         if note is not None:
@@ -179,6 +186,8 @@ class Barrier:
         entry = self._answered(event, digest, body, lambda: pack(look()))
         if entry.payload is None or entry.answered is None:
             raise LedgerError(f"the ledger did not store the answer to '{entry.key}'; nothing is returned")
+        if entry.payload == pack([]) and not is_empty:
+            raise LedgerError(f"the question '{entry.key}' was given up and has no answer; ask it again")
         return unpack(entry.payload), Receipt(entry.answered.sequence, entry.answered.head)
 
     def _answered(
@@ -188,15 +197,30 @@ class Barrier:
         with self._ledger.turn(self._key):
             if self._begun and self._begun[0].request != digest:
                 self._leave_begun()
-            spent = self._spent if self._begun else self._spent_with(event.cost(self._budget.unit))
+            own = self._part_of(event)
+            spent = self._spent if self._begun else self._spent_with(own)
             record = Record(step_key(self._key, self._step), digest, event.tag, body)
-            cost = event.cost(self._ledger.budget.unit)
-            entry = self._ledger.begin(record, cost=cost, parent=self._key, takes_look=takes_look)
+            cost, pure = self._charges(event, own)
+            entry = self._ledger.begin(record, cost=cost, pure=pure, parent=self._key, takes_look=takes_look)
             self._begun, self._spent = [entry], spent  # only now: what the ledger refuses was not paid
             if entry.payload is None:
                 entry = self._ledger.store(entry, look)
             self._begun, self._step = [], self._step + 1
             return entry
+
+    def _part_of(self, event: Event) -> Cost:
+        """What an event takes of this curator's own budget: of the part that it takes the smaller share of."""
+        costs, whole = event.costs(self._budget), self._budget.whole
+        return costs[0] if len(costs) == 1 else charged(costs, whole=whole, left=whole - self._spent)
+
+    def _charges(self, event: Event, own: Cost) -> tuple[Cost, Cost | None]:
+        """How the ledger may charge it: as this curator's budget does, in either way where that is pure throughout."""
+        ledger = self._ledger.budget
+        if own.pure:
+            return Cost(0, pure=own.pure), None
+        in_total = event.cost(ledger.unit)
+        in_pure_part = Cost(0, pure=own.units) if self._budget.pure and ledger.pure_units else None
+        return in_total, in_pure_part
 
     def _leave_begun(self) -> None:
         """Go on after a question that was not stored: its price stays, and what was seen and kept is stored first."""
@@ -320,7 +344,9 @@ class SteppedBarrier(Barrier):
             return step
         self._step = step.number + 1
         if step.ask not in (TEST, NOTE):
-            self._paid = self._paid + from_body(entry.body).cost(self._budget.unit)
+            of_pure_part = bool(self._budget.pure_units and entry.pure)
+            event = from_body(entry.body)
+            self._paid += Cost(0, pure=entry.pure) if of_pure_part else event.cost(self._budget.unit)
         self._spent = self._paid
         if step.ask == EPOCH:
             self._open = self._unseal(entry, step)

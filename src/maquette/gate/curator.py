@@ -17,6 +17,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
 from maquette.accounting.ledger.entry import step_key
 from maquette.accounting.ledger.ledger import Ledger
+from maquette.core.any_order import Statistic
 from maquette.core.asked import Asked, Group
 from maquette.core.forms import Margin
 from maquette.domain.neighbours import Relation
@@ -44,6 +45,7 @@ from maquette.questions.answers import (
 )
 from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ClassQuestion, ClassSets, ReleasedTables
+from maquette.questions.combination_errors import CombinationQuestion, ReleasedRows
 from maquette.questions.drawing import (
     DrawnDatabase,
     DrawQuestion,
@@ -72,7 +74,7 @@ from maquette.questions.measurement import (
 from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.sparse import Guess, OpenEpoch, check_guess
 from maquette.questions.weighting import Weighting, check_weight, total_weight
-from maquette.vault.engine import distances, errors_of, largest_by_part, largest_errors
+from maquette.vault.engine import combination_errors, distances, errors_of, largest_by_part, largest_errors
 
 Watch = Callable[[int], None]
 STAYS_CHARGED = (
@@ -249,6 +251,28 @@ class Curator(Barrier):
             question.request(), len(question.names), price, lambda: largest_errors(self._engine, question)
         )
 
+    def combination_errors(
+        self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
+    ) -> NoisyCounts:
+        """The largest errors of released rows over combinations of values of any number of columns, plus noise.
+
+        Guarantee: `price`. Each family's largest error has sensitivity 1 (`core/any_order.py`), so g families are a
+            vector of L1 sensitivity g and L2 sensitivity sqrt(g). A table whose records are not on this machine is
+            refused unpaid.
+        """
+        question = CombinationQuestion.of(self.domain, released, statistics)
+        if not self._engine.lists_records:
+            raise MechanismError(
+                "errors over combinations of values need whole records on this machine, and those of this table stay "
+                "where they are; ask for classes of questions on few columns instead. Nothing was paid"
+            )
+        return self._ones_at(
+            question.request(),
+            len(question.statistics),
+            price,
+            lambda: combination_errors(self._engine, question),
+        )
+
     def measure_residuals(
         self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
     ) -> tuple[Residual, ...]:
@@ -264,7 +288,7 @@ class Curator(Barrier):
             return plan.draw(self._noise, [tables[margin].ravel() for margin in margins])
 
         request = residuals_request(margins, plan.noise.widths)
-        tables, receipt = self._ask(plan.noise.event, request, look)
+        tables, receipt = self._ask(plan.noise.event, request, look, is_empty=not margins)
         parts = zip(margins, plan.axes, tables, plan.sizes, plan.noise.variances, strict=True)
         return tuple(
             Residual(margin, axes, *project(table.reshape(shape), axes), variance, receipt)

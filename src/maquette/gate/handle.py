@@ -48,6 +48,11 @@ class Table(PrivateTable):
         """The declared universe."""
         return cast("Domain", self.universe)
 
+    @property
+    def lists_records(self) -> bool:
+        """Are whole records to be had on this machine, as certificates of combinations need them?"""
+        return self._engine.lists_records
+
     def __repr__(self) -> str:
         return f"Table('{self.name}', {self.domain!r})"
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import Unit
+from maquette.core.any_order import Statistic
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import shape
@@ -25,6 +26,7 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
 from maquette.questions.binned import Binned
 from maquette.questions.class_errors import ClassSets, ReleasedTables
+from maquette.questions.combination_errors import ReleasedRows
 from maquette.questions.drawing import DrawnDatabase
 from maquette.questions.draws import Draw
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Residual, Size
@@ -126,6 +128,12 @@ class Curator(Protocol):
         self, classes: Sequence[ClassSets], released: ReleasedTables, *, price: Fraction
     ) -> NoisyCounts:
         """The largest count-scale error of a released distribution over each class of questions, plus noise."""
+        ...
+
+    def combination_errors(
+        self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
+    ) -> NoisyCounts:
+        """The largest count-scale error of released rows over each family of combinations, plus noise."""
         ...
 
 

@@ -29,6 +29,7 @@ from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.theory import draws, online, quantiles
 from maquette.theory.adaptive import SharedGap, shared_gap
 from maquette.theory.epochs import Epochs, spend_as_needed
+from maquette.theory.existence import Facts
 
 SIZE_FAILURES = 0.1
 """Of beta, for the number of records where it is private."""
@@ -65,6 +66,8 @@ class PublicNumbers:
     """What a start from a release adds to ln|X| in bounds on what is paid for; 0 for a uniform start."""
     size_is_final: bool = False
     """Was the number of records bought a second time? It is not bought a third time."""
+    facts: Facts | None = None
+    """Of the class that the questions come from, where one was declared; for the median mechanism."""
 
     @property
     def n(self) -> int:
@@ -183,9 +186,12 @@ def median_settings(public: PublicNumbers) -> Settings:
     """The median mechanism: a far guess halves the small databases that are still possible.
 
     Accuracy: every answer within `error`, except with probability beta, however wrong the hypothesis is. The budget
-        lasts for all k questions where the possible small databases are listed in full.
+        lasts for all k questions, of the class where one was declared, if the possible small databases are listed in
+        full: a smaller number of rows is taken for that where the error stays good (`strategies.median_plan`).
     """
-    median = online.median(**_common(public), universe=public.universe, log_start=public.log_start)
+    median = strategies.median_plan(
+        **_common(public), universe=public.universe, log_start=public.log_start, facts=public.facts
+    )
     return replace(_from_run(public, median.run, "the median mechanism"), rows=median.rows)
 
 

@@ -82,6 +82,8 @@ class ExpectedErrors:
     direct: float
     pmw: float
     rows: int
+    unused_delta: float = 0.0
+    """The delta that was asked for, where pure noise is expected to state less without it."""
 
 
 def choose_mechanism(public: Callable[[str], PublicNumbers]) -> ExpectedErrors:

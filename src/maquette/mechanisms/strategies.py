@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from maquette.accounting.budget import UNITS
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.hypothesis import Hypothesis
 from maquette.models.survey import One, Survey
-from maquette.models.version_space import VersionSpace, version_space_for
+from maquette.models.version_space import VersionSpace, listable_rows, version_space_for
 from maquette.queries.base import Margin
 from maquette.questions.binned import Binned, Cuts, table_sensitivity
 from maquette.theory import online
@@ -174,6 +175,25 @@ class MedianStrategy:
     """Is the space listed in full, so that every positive halves it, and do c halvings suffice?"""
 
 
+LISTED_ERROR, LISTED_FACTOR = 0.1, 2.0
+"""A version space that is listed in full may state this error, or so many times that of a sampled one. Set by hand: a
+sampled one may have the smaller error and run out of positives, a listed one provably does not."""
+
+
+def median_plan(*, universe: int, **public: Any) -> online.Median:
+    """The median mechanism with as many rows as can be listed where its error is good then; else with the best number.
+
+    Listed, every positive halves the space, and the budget lasts for all k questions.
+    """
+    free = online.median(universe=universe, **public)
+    most = listable_rows(universe)
+    if free.rows <= most or most == 0:
+        return free
+    listed = online.median(universe=universe, most_rows=most, **public)
+    within = max(LISTED_ERROR, LISTED_FACTOR * free.run.error)
+    return listed if listed.run.certain and listed.run.error <= within else free
+
+
 def median_strategy(
     domain: Domain,
     *,
@@ -190,17 +210,15 @@ def median_strategy(
 ) -> MedianStrategy:
     """A strategy for k questions about these attributes (or all) at a price in `unit`; from public numbers only."""
     names = tuple(domain.names if attributes is None else attributes)
-    parameters = online.median(
-        unit=unit,
-        price=price,
-        n=n,
-        universe=domain.cells(names),
-        k=k,
-        beta=beta,
-        rows=rows,
-        size_error=size_error,
-        grid=grid,
-    )
+    cells = domain.cells(names)
+    public: dict[str, Any] = {"unit": unit, "price": price, "n": n, "k": k, "beta": beta}
+    public |= {"universe": cells, "size_error": size_error, "grid": grid}
+    if rows is not None or kind == "sampled":
+        parameters = online.median(**public, rows=rows)
+    elif kind == "exact":
+        parameters = online.median(**public, most_rows=max(1, listable_rows(cells)))
+    else:
+        parameters = median_plan(**public)
     space = version_space_for(domain, rows=parameters.rows, kind=kind, attributes=names)
     exact = isinstance(space, VersionSpace)
     return MedianStrategy(

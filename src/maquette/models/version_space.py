@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,9 @@ from maquette.queries.base import Margin, Queries
 Floats = NDArray[np.float64]
 
 MAX_ENTRIES = 2**25
-"""Small databases times cells that are listed one by one; beyond, the space is sampled."""
+"""Small databases times cells (16 at least) that are listed one by one; beyond, the space is sampled."""
+_MAX_ROWS = 2**16 - 1
+"""Of a listed database, so that its counts fit 16 bits."""
 
 
 def version_space_for(
@@ -80,15 +81,8 @@ class VersionSpace:
 
     @classmethod
     def whole(cls, domain: Domain, attributes: Margin, rows: int, prior: Prior | None = None) -> VersionSpace:
-        """All of them: `listed` has a database in each row, as the numbers of its cells in rising order."""
-        cells = domain.cells(attributes)
-        listed = np.fromiter(
-            (cell for chosen in combinations_with_replacement(range(cells), rows) for cell in chosen),
-            dtype=np.int64,
-        ).reshape(-1, rows)
-        counts = np.zeros((len(listed), cells), dtype=np.uint16)
-        for column in listed.T:
-            counts[np.arange(len(listed)), column] += 1
+        """All of them, the one with every row in the first cell first."""
+        counts = _compositions(rows, domain.cells(attributes))
         if prior is None:
             origin = extend_digest("version space", domain.fingerprint, str(rows), *attributes)
             return cls(domain, attributes, rows, counts, origin)
@@ -184,11 +178,34 @@ def still_possible(fractions: Floats, value: float, weights: Floats | None = Non
     return distances <= lower_median(distances, weights)
 
 
+def _compositions(rows: int, cells: int) -> NDArray[np.uint16]:
+    """Every way to put so many rows into cells, falling; cell by cell, by what is left of the rows."""
+    left, counts = np.array([rows]), np.zeros((1, 0), dtype=np.uint16)
+    for _ in range(cells - 1):
+        ways = left + 1
+        chosen = np.repeat(np.arange(len(left)), ways)
+        after = np.arange(len(chosen)) - np.repeat(np.cumsum(ways) - ways, ways)
+        counts = np.column_stack([counts[chosen], (left[chosen] - after).astype(np.uint16)])
+        left = after
+    return np.column_stack([counts, left.astype(np.uint16)])
+
+
+def listable_rows(cells: int) -> int:
+    """The most rows whose small databases over so many cells are listed one by one; 0 where not even one row's are."""
+    if _entries(cells, 1) > MAX_ENTRIES:
+        return 0
+    low, high = 1, _MAX_ROWS + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _entries(cells, middle) <= MAX_ENTRIES else (low, middle)
+    return low
+
+
 def _entries(cells: int, rows: int) -> float:
-    """Small databases times the longer of rows and cells; infinite where that is beyond counting."""
-    if min(cells - 1, rows) > 60 or cells > MAX_ENTRIES:
+    """Small databases times cells, or times 16 where the answers take more room; infinite beyond counting."""
+    if min(cells - 1, rows) > 60 or cells > MAX_ENTRIES or rows > _MAX_ROWS:
         return math.inf
-    return math.comb(cells + rows - 1, rows) * max(cells, rows)
+    return math.comb(cells + rows - 1, rows) * max(cells, 16)
 
 
 # A sampled version space: a few hundred small databases that fit the released answers, for universes of any

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from maquette._arguments import checks, checks_arguments
 from maquette.core import forms
+from maquette.core.lattice import MAX_CUBE, conjunction_counts
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -64,7 +65,9 @@ class Conjunctions(TableQueries):
 
     @property
     def margins(self) -> tuple[Margin, ...]:
-        """The widest tables; narrower conjunctions are read off them."""
+        """The widest tables, off which narrower conjunctions are read; or one over all attributes, if it is smaller."""
+        if self.is_one_table:
+            return (self.over,)
         check_size(math.comb(len(self.over), self.width) * 2**self.width)
         return tuple(combinations(self.over, self.width))
 
@@ -122,6 +125,8 @@ class Conjunctions(TableQueries):
         return Norms(distance, distance)
 
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
+        if self.is_one_table:
+            return conjunction_counts(np.asarray(tables[self.over]), self._values, self.width)
         answers: list[NDArray[Any]] = []
         for chosen in self._chosen():
             widest = self._containing(chosen)
@@ -131,8 +136,17 @@ class Conjunctions(TableQueries):
             answers.append(cells.ravel())
         return np.concatenate(answers)
 
-    def form(self) -> forms.Tables:
+    @property
+    def is_one_table(self) -> bool:
+        """Are all of them read off one table over all attributes, because the widest ones together are no smaller?"""
+        cells = math.prod(max(self.domain[name].size, len(self._values) + 1) for name in self.over)
+        widest = math.comb(len(self.over), self.width) * 2**self.width
+        return cells <= MAX_CUBE and (self.width == len(self.over) or cells <= widest)
+
+    def form(self) -> forms.Tables | forms.Conjunctions:
         """The cells of every set of attributes whose codes are 0 and 1, or all 1."""
+        if self.is_one_table:
+            return forms.Conjunctions(self.over, self._values, self.width)
         check_size(self.count)
         chosen = tuple(self._chosen())
         cells: list[NDArray[np.int64]] = []

@@ -301,13 +301,15 @@ class ChoiceQuestion:
         if self.goal not in get_args(Goal):
             raise ParameterError("expected a choice by count, nearest or database")
         query_forms = bounds.forms_of(domain, self.queries)
+        count = query_forms.count(domain.sizes)
         bounds.check_type(self.answers, tuple, "a tuple of released answers")
         lists = {"count": 0, "nearest": 1}.get(self.goal)
         if lists is not None and len(self.answers) != lists:
             raise ParameterError(f"expected {lists} lists of answers for a choice by {self.goal}")
         for answers in self.answers:
-            check_answers(answers, self.queries.count)
-        bounds.check_whole(self.count, least=1, most=MAX_CANDIDATES, what="how many candidates there are")
+            check_answers(answers, count)
+        candidates = len(self.answers) if self.goal == "database" else count
+        bounds.check_whole(candidates, least=1, most=MAX_CANDIDATES, what="how many candidates there are")
         return query_forms
 
     def is_monotone(self, relation: Relation) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.errors import MechanismError
+from maquette.errors import MechanismError, WorkloadError
 from maquette.queries.base import Margin, Queries
 
 Integers = NDArray[np.int64]
@@ -79,7 +79,10 @@ def atoms(queries: Queries) -> Atoms:
     shape = tuple(queries.domain[name].size for name in queries.attributes)
     cells = np.unravel_index(np.arange(math.prod(shape)), shape)
     rows = {name: c.astype(np.int64) for name, c in zip(queries.attributes, cells, strict=True)}
-    weights, of = np.unique(queries.columns_of(rows), axis=1, return_inverse=True)
+    columns = np.asarray(queries.columns_of(rows))
+    if columns.dtype.kind not in "biu":
+        raise WorkloadError(f"expected whole numerators of the weights, got {columns.dtype}; use weights()")
+    weights, of = np.unique(columns, axis=1, return_inverse=True)
     return Atoms(
         queries.attributes, shape, weights.astype(np.int64), queries.denominator, of.ravel().astype(np.int64)
     )

@@ -23,6 +23,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from inspect import isabstract
 from typing import Any, cast
 
 import numpy as np
@@ -57,8 +58,12 @@ _RESERVED = RESERVED | {"ask", "terms", "query", "guess"}
 
 
 def check_type(value: object, kind: type | tuple[type, ...], what: str) -> None:
-    """An argument of the kind that its annotation promises: nobody checks those at run time."""
-    if not isinstance(value, kind):
+    """An argument of the kind that its annotation promises: nobody checks those at run time.
+
+    Of just that kind where it can be made: one derived from it may answer otherwise each time that it is asked.
+    """
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if type(value) not in kinds and not any(isabstract(one) and isinstance(value, one) for one in kinds):
         raise ParameterError(f"expected {what}, got {type(value).__name__}")
 
 
@@ -157,17 +162,28 @@ def forms_of(domain: Domain, queries: object) -> QueryForms:
 
     Whatever a class of queries computes it computes here, from public cells: none of its code runs in a look.
     """
+    check_domain(domain, queries)
+    query_forms = cast("Asked", queries).to_forms()
+    check_forms(domain, query_forms)
+    return query_forms
+
+
+def check_domain(domain: Domain, queries: object) -> None:
+    """Queries over the table's own domain, no more than are answered at once."""
     check_type(queries, Asked, "queries")
     queries = cast("Asked", queries)
     if queries.domain is not domain and queries.domain.fingerprint != domain.fingerprint:
         raise ParameterError("expected queries over the table's own domain; build them from table.domain")
     check_count(queries.count)
-    query_forms = queries.to_forms()
+
+
+def check_forms(domain: Domain, query_forms: object) -> None:
+    """Forms that can be answered exactly, from tables of few enough cells."""
     check_type(query_forms, QueryForms, "queries in the forms that the gate answers")
-    query_forms.check(domain.sizes)
-    margins = {margin for part in parts_of(query_forms, domain.sizes) for margin in part.margins}
+    asked = cast("QueryForms", query_forms)
+    asked.check(domain.sizes)
+    margins = {margin for part in parts_of(asked, domain.sizes) for margin in part.margins}
     check_cells(sum(domain.cells(margin) for margin in margins))
-    return query_forms
 
 
 def sensitivity_of(query_forms: QueryForms, domain: Domain, relation: Relation) -> Sensitivity:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette.core.forms import QueryForms
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
@@ -269,6 +270,8 @@ class Candidates:
     queries: Queries
     rows: dict[str, NDArray[Any]]
     """For every attribute of the queries the codes, shape (candidates, m)."""
+    forms: QueryForms = field(init=False, repr=False)
+    """What is scored, on the table and on the candidates: no code of the queries runs in a look."""
 
     def __post_init__(self) -> None:
         shapes = {np.shape(codes) for codes in self.rows.values()}
@@ -279,6 +282,7 @@ class Candidates:
         missing = [name for name in self.queries.attributes if name not in self.rows]
         if missing:
             raise ParameterError(f"the candidates have no codes for {', '.join(missing)}")
+        object.__setattr__(self, "forms", self.queries.to_forms())
 
     @property
     def attributes(self) -> Margin:
@@ -287,7 +291,7 @@ class Candidates:
     @property
     def span(self) -> Fraction:
         """Never below the true one, and 1 where all queries are constant and every score is 0."""
-        return self.queries.to_forms().replaced(self.queries.domain.sizes).linf or ONE
+        return self.forms.replaced(self.queries.domain.sizes).linf or ONE
 
     @property
     def count(self) -> int:

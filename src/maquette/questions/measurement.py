@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -96,12 +95,6 @@ class Size:
     @property
     def public(self) -> bool:
         return self.noise is None and not self.unpaid
-
-    @property
-    def known(self) -> bool:
-        """Deprecated: the opposite of `unpaid`."""
-        warnings.warn("Size.known is deprecated; use `not size.unpaid`", DeprecationWarning, stacklevel=2)
-        return not self.unpaid
 
     @classmethod
     def of(cls, paid: NoisyCounts) -> Size:
@@ -220,7 +213,7 @@ class Step:
     values: tuple[NDArray[np.int64], ...] | None
     """What was released; None for an epoch, whose threshold is secret, and for a step that was never answered."""
     units: int
-    """What it took from the ledger."""
+    """What it took from the ledger, of whichever part."""
     created: str
     receipt: Receipt
     answered: bool
@@ -240,7 +233,7 @@ def read_step(entry: Entry) -> Step:
         ask,
         entry.body,
         None if entry.payload is None or ask == EPOCH else tuple(unpack(entry.payload)),
-        entry.units,
+        entry.units or entry.pure,
         entry.created,
         Receipt(entry.seq, entry.head) if place is None else place,
         place is not None,

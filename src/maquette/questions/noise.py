@@ -183,7 +183,9 @@ class NoiseRequest:
         in_counts = bounds.sensitivity_of(query_forms, domain, relation)
         if self.body is None:
             return in_counts
-        if not isinstance(self.body, Body):  # pyright: ignore[reportUnnecessaryIsInstance]  (no annotation is checked)
+        if (
+            type(self.body) is not Body
+        ):  # no annotation is checked, and what is derived from it has another norm
             raise ParameterError("expected K-norm noise with its body")
         return replace(in_counts, norm=self.body.shift(query_forms, relation))
 

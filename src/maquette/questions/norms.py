@@ -115,7 +115,7 @@ def levels_for(body: object, shift: Fraction | None, price: Fraction) -> tuple[B
         to decay^level with decay >= exp(-price / levels) change by a factor of at most exp(price): sums over all z
         are the same for both, since d is a whole vector.
     """
-    if not isinstance(body, Body) or shift is None:
+    if type(body) is not Body or shift is None:
         raise ParameterError("expected K-norm noise with its body")
     if not shift:
         raise ParameterError(

@@ -22,15 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette._arguments import checks_arguments
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost
-from maquette.accounting.events import PureEvent, Receipt
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, charged, pure_costs
+from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.discovery.curator import DiscoveryCurator
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
 from maquette.domain import values as calendars
 from maquette.domain.review import MISSING_WORDS
-from maquette.errors import BudgetExceeded, DomainError, LedgerError, MechanismError, ParameterError
+from maquette.errors import DomainError, LedgerError, MechanismError, ParameterError
 from maquette.gate.handle import open_columns, raw_columns
 from maquette.questions.findings import FIRST_YEAR, NUMBERS, YEARS
 from maquette.questions.noise import IndependentLaw
@@ -46,10 +46,12 @@ from maquette.releasing.found_cells import (
 )
 from maquette.releasing.payment import (
     check_not_set_back,
+    exceeded,
     refusal_of,
     require_total,
     warn_if_pure,
     warn_if_weak,
+    ways_of,
 )
 
 ColumnKind = Literal["number", "text", "date"]
@@ -240,39 +242,41 @@ def _open(
     return book
 
 
-def check_covered(book: Ledger, key: str, budget: Budget) -> Cost:
-    """What a discovery takes: units and, for thresholds, its part of delta. Refuses what is not left."""
+def check_covered(book: Ledger, key: str, budget: Budget) -> tuple[Cost, ...]:
+    """The ways in which a discovery may be charged, as in `discovery_costs`. Refuses what is not left."""
     if not budget.pure and book.budget.pure:
         raise LedgerError(
             f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta, which lists of values need; ask "
             "without delta, with columns= for those that are no numbers, or make a ledger with a total_delta"
         )
-    cost, balance = discovery_cost(budget, book.budget), book.balance()
+    costs, left = discovery_costs(budget, book.budget), book.balance().left
     if book.find(key) is not None:
-        return cost
-    if cost.units > balance.left_units or cost.slack > balance.left.slack:
-        raise BudgetExceeded(
-            refusal_of("this discovery", book, cost) + "give a smaller epsilon and delta",
-            unit=book.budget.unit,
-            needed=cost.units / UNITS,
-            left=balance.left_units / UNITS,
-        )
+        return costs
+    cost = charged(costs, whole=book.budget.whole, left=left)
+    if not left.covers(cost):
+        words = refusal_of("this discovery", book, cost) + "give a smaller epsilon and delta"
+        raise exceeded(words, book, cost)
     warn_if_pure(book, budget, lambda one: discovery_cost(one, book.budget))
-    return cost
+    return costs
 
 
 def discovery_cost(budget: Budget, ledger: Budget) -> Cost:
-    """A whole budget in what the ledger counts: units and, for thresholds, its part of delta."""
+    """A whole budget in what the ledger counts, where nothing of it is spent."""
+    return charged(discovery_costs(budget, ledger), whole=ledger.whole, left=ledger.whole)
+
+
+def discovery_costs(budget: Budget, ledger: Budget) -> tuple[Cost, ...]:
+    """The ways in which a whole budget may be charged: units and, for thresholds, its part of delta."""
     if budget.pure:
-        return PureEvent(Fraction(budget.total_units, UNITS), "discovery").cost(ledger.unit)
-    return Cost(budget.total_units, min(budget.slack_units, ledger.slack_units))
+        return pure_costs(Fraction(budget.total_units, UNITS), ledger)
+    return (Cost(budget.total_units, min(budget.slack_units, ledger.slack_units)),)
 
 
 def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:
     """Set the whole budget aside."""
-    cost = check_covered(book, key, budget)
+    cost, pure = ways_of(check_covered(book, key, budget))
     body = {"epsilon": budget.epsilon, "delta": budget.delta, "mechanism": "discovery"}
-    book.reserve(key, request=digest, tag="discovery", cost=cost, body=body, envelope=True)
+    book.reserve(key, request=digest, tag="discovery", cost=cost, pure=pure, body=body, envelope=True)
 
 
 def _findings(

@@ -91,7 +91,7 @@ def forecast_discovery(
             return forecast(name, choice.open[name])
         return ColumnForecast(name, "declared" if name in choice.declared else "dropped", None)
 
-    share = discovery_cost(budget, total).units / total.total_units
+    share = float(discovery_cost(budget, total).share_of(total.whole))
     note = pure_in_words(total, budget, lambda one: discovery_cost(one, total))
     return DiscoveryForecast(budget, share, tuple(of(name) for name in choice.order), note)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -15,9 +15,12 @@ from maquette.accounting.budget import (
     Accounting,
     Budget,
     Cost,
-    percent_of,
+    Unit,
+    charged,
     pure_in_words,
     release_cost,
+    release_costs,
+    shares_in_words,
     what_fits,
 )
 from maquette.accounting.conversions import log_ratio
@@ -93,15 +96,21 @@ def close_opened(book: Ledger, table: Table, *, place: Place) -> None:
 
 def accounting_of(table: Table, ledger: Place) -> Accounting | None:
     """How the ledger that is there counts a delta; None where it will be made, or is pure."""
+    there = budget_there(table, ledger)
+    return None if there is None or there.pure else there.accounting
+
+
+def budget_there(table: Table, ledger: Place) -> Budget | None:
+    """The total of the ledger that is there; None where it will be made."""
     if isinstance(ledger, Ledger):
-        return None if ledger.budget.pure else ledger.budget.accounting
+        return ledger.budget
     location = _place(table, ledger)
     if location == MEMORY:
-        return None if table not in _MEMORY else accounting_of(table, _MEMORY[table])
+        return _MEMORY[table].budget if table in _MEMORY else None
     if "://" not in str(location) and not Path(location).exists():
         return None
     with Ledger.open(location) as book:
-        return accounting_of(table, book)
+        return book.budget
 
 
 def _place(table: Table, ledger: str | Path | None) -> str | Path:
@@ -168,9 +177,9 @@ _MEMORY: WeakKeyDictionary[Table, Ledger] = WeakKeyDictionary()
 
 def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) -> None:
     """Refuse what the ledger cannot pay, before anything is opened or bound."""
-    cost = cost_of(request.budget, book)
     if book.find(key) is not None:
         return
+    cost = cost_of(request.budget, book)
     advice = "; an earlier request can be repeated, which is free"
     check_left("this release", book, cost, budget=request.budget, advice=advice)
     _check_slack(request, book, cost, prepared)
@@ -178,15 +187,23 @@ def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) 
 
 def check_left(what: str, book: Ledger, cost: Cost, *, budget: Budget, advice: str = "") -> None:
     """Refuse what costs more than the ledger has left, and say what fits; warn of a pure budget that takes much."""
-    balance = book.balance()
-    if cost.units > balance.left_units:
-        raise BudgetExceeded(
-            refusal_of(what, book, cost) + what_fits(book.budget, balance.left, delta=budget.delta) + advice,
-            unit=book.budget.unit,
-            needed=cost.units / UNITS,
-            left=balance.left_units / UNITS,
+    left = book.balance().left
+    if cost.units > left.units or cost.pure > left.pure:
+        raise exceeded(
+            refusal_of(what, book, cost) + what_fits(book.budget, left, delta=budget.delta) + advice,
+            book,
+            cost,
         )
-    warn_if_pure(book, budget, lambda one: release_cost(one, book.budget))
+    warn_if_pure(book, budget, lambda one: release_cost(one, book.budget, left))
+
+
+def exceeded(words: str, book: Ledger, cost: Cost) -> BudgetExceeded:
+    """The refusal of a cost, in the unit of the part that lacks it."""
+    left = book.balance().left
+    is_pure = cost.units <= left.units and cost.pure > left.pure
+    needed, rest = (cost.pure, left.pure) if is_pure else (cost.units, left.units)
+    unit = Unit.EPSILON if is_pure else book.budget.unit
+    return BudgetExceeded(words, unit=unit, needed=needed / UNITS, left=rest / UNITS)
 
 
 def warn_if_pure(book: Ledger, budget: Budget, cost_of_budget: Callable[[Budget], Cost]) -> None:
@@ -198,8 +215,8 @@ def warn_if_pure(book: Ledger, budget: Budget, cost_of_budget: Callable[[Budget]
 
 def refusal_of(what: str, book: Ledger, cost: Cost) -> str:
     """How much is needed and left, in percent of the ledger."""
-    balance = book.balance()
-    needed, rest = (percent_of(units, balance.total_units) for units in (cost.units, balance.left_units))
+    balance, whole = book.balance(), book.budget.whole
+    needed, rest = (shares_in_words(one, whole) for one in (cost, balance.left))
     note = reserved_note(balance.reserved_units, balance.total_units)
     return f"{what} needs {needed} of ledger '{book.name}', and {rest} is left{note}: "
 
@@ -231,11 +248,13 @@ def reserve(request: Request, book: Ledger, key: str) -> Entry:
         "mechanism": request.mechanism,
         "queries": request.queries.describe(),
     }
+    cost, pure = ways_of(costs_of(request.budget, book))
     return book.reserve(
         key,
         request=request.digest,
         tag="release",
-        cost=cost_of(request.budget, book),
+        cost=cost,
+        pure=pure,
         body=body,
         envelope=True,
     )
@@ -243,6 +262,16 @@ def reserve(request: Request, book: Ledger, key: str) -> Entry:
 
 def cost_of(budget: Budget, book: Ledger) -> Cost:
     """A whole budget in what the ledger counts; its share of the slack goes by its share of the total."""
+    return charged(costs_of(budget, book), whole=book.budget.whole, left=book.balance().left)
+
+
+def ways_of(costs: Sequence[Cost]) -> tuple[Cost, Cost | None]:
+    """The ways in which something may be charged, as the ledger is told them: the first, and that of the pure part."""
+    return costs[0], next(iter(costs[1:]), None)
+
+
+def costs_of(budget: Budget, book: Ledger) -> tuple[Cost, ...]:
+    """The ways in which the ledger may charge a whole budget; refuses one that it does not count."""
     if not budget.pure and book.budget.pure:
         raise LedgerError(
             f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
@@ -253,4 +282,4 @@ def cost_of(budget: Budget, book: Ledger) -> Cost:
             f"ledger '{book.name}' was made by another process in the meantime and counts by "
             f"{book.budget.accounting}; ask again"
         )
-    return release_cost(budget, book.budget)
+    return release_costs(budget, book.budget)

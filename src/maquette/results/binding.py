@@ -118,7 +118,7 @@ def bind(book: Ledger, release: Release, *, key: str) -> None:
 
 def check(book: Ledger, release: Release, release_digest: str, *, folder: Path) -> State:
     """Hold a folder against the ledger that is said to have paid for it; ReleaseError if it is not as it was bound."""
-    if _holds(book, release_digest):
+    if is_bound(book, release_digest):
         return "bound"
     key = release.parameters.get("key")
     if not paid_for(book, release) or not isinstance(key, str):
@@ -142,7 +142,7 @@ def check_beside(folder: Path, release: Release, release_digest: str) -> State:
     for place in _beside(folder):
         try:
             with Ledger.open(place) as book:
-                if _holds(book, release_digest):
+                if is_bound(book, release_digest):
                     return "bound"
                 if paid_for(book, release):
                     state = check(book, release, release_digest, folder=folder)
@@ -187,7 +187,8 @@ def _beside(folder: Path) -> list[Path]:
         return []
 
 
-def _holds(book: Ledger, release_digest: str) -> bool:
+def is_bound(book: Ledger, release_digest: str) -> bool:
+    """Does the ledger say that it paid for just this release?"""
     entry = book.find(_key(release_digest))
     return entry is not None and entry.tag == TAG and entry.request == release_digest
 

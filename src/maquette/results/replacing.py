@@ -1,20 +1,18 @@
 """Putting a folder or a file into its place: whole or not at all, also if the process is killed at any moment.
 
-It is written as a draft beside its place, `.NAME.xxxx.part`, on which its writer holds a lock as long as it lives.
-Where the system can exchange two names in one step, a draft and an older folder change places, so that the place always
-holds one of them. Elsewhere the older folder steps aside first, as `.NAME.xxxx.part.old`, and whoever finds the place
-empty and the draft without a writer puts it back. The next writer to the place clears away drafts without a writer.
+It is written as a draft beside its place, `.NAME.xxxx.part`, on which its writer holds a lock as long as it lives. An
+older folder steps aside first, as `.NAME.xxxx.part.old`: whoever finds the place empty waits for a writer that lives,
+and puts the older folder back where it does not. The next writer to the place clears away drafts without a writer.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import glob
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,9 +23,8 @@ except ImportError:  # without locks nobody can tell whether a draft has a write
 
 PART = ".part"
 OLD = ".part.old"
-_HERE = -100
-_EXCHANGE = 2
-_CANNOT = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
+SWAP_SECONDS = 0.5
+"""How long a reader waits for a writer between its two renames, which follow each other at once."""
 
 
 @contextlib.contextmanager
@@ -45,27 +42,30 @@ def draft(path: Path) -> Iterator[Path]:
 
 
 def move(place: Path, path: Path) -> None:
-    """A finished draft into its place; what was there before is left in the draft's name, or gone."""
+    """A finished draft into its place; what was there before is gone."""
     place.chmod(0o777 & ~_umask())
     sync(place)
-    if not path.exists():
-        place.rename(path)
-    elif not _exchange(place, path):
+    if path.exists():
         _step_aside(place, path)
+    else:
+        place.rename(path)
     sync(path.parent)
 
 
 def recover(path: Path) -> None:
     """Put an older folder back that a killed writer had moved aside and not replaced."""
-    if path.exists():
-        return
-    for old in _named(path, OLD):
-        lock = _lock(old.with_suffix(""))
-        if lock is not None:
-            with contextlib.suppress(OSError):
-                old.rename(path)
-            _unlock(lock)
+    until = time.monotonic() + SWAP_SECONDS
+    while not path.exists():
+        drafts = [draft for old in _named(path, OLD) if (draft := old.with_suffix("")).exists()]
+        for place, lock in ((place, _lock(place)) for place in drafts):
+            if lock is not None:
+                with contextlib.suppress(OSError):
+                    place.with_name(f"{place.name}.old").rename(path)
+                _unlock(lock)
+                return
+        if not drafts or time.monotonic() > until:
             return
+        time.sleep(0.01)
 
 
 def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
@@ -174,21 +174,6 @@ def _take(descriptor: int) -> bool:
 def _unlock(lock: int | None) -> None:
     if lock is not None:
         os.close(lock)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two names in one step, if the system and its file system can."""
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError, TypeError):
-        return False
-    renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    if renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _CANNOT:
-        return False
-    raise OSError(code, os.strerror(code))
 
 
 def _step_aside(place: Path, path: Path) -> None:

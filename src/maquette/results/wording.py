@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from maquette.accounting.budget import UNITS, affordable_epsilon
 
 if TYPE_CHECKING:
+    from maquette.accounting.budget import Cost
     from maquette.accounting.ledger import Ledger
+    from maquette.accounting.ledger.reading import Part
 
 QUESTION_LABELS = {
     "size": "number of records",
@@ -81,17 +83,38 @@ def further(epsilon: float | None, delta: float) -> str:
 
 
 def account(book: Ledger) -> dict[str, Any]:
-    """The state of a ledger for scripts and pages; `affordable_epsilon` is the largest of one more release, or None."""
+    """The state of a ledger for scripts and pages; `affordable_epsilon` is the largest of one more release, or None.
+
+    Of a ledger in two parts amounts are those of the Gaussian part, with those of the other as `pure`; or of the pure
+    part, where that is all.
+    """
     balance = book.balance()
+    (unit, main), *others = balance.parts(book.budget.unit).items()
+    pure = {"pure": _amounts(others[0][1])} if others else {}
     return {
-        "unit": book.budget.unit,
-        "total": balance.total_units / UNITS,
-        "spent": balance.charged_units / UNITS,
-        "reserved": balance.reserved_units / UNITS,
-        "left": balance.left_units / UNITS,
+        "unit": unit,
+        **_amounts(main),
+        **pure,
         "affordable_epsilon": affordable_epsilon(book.budget, balance.left),
         "receipt": str(balance.head),
     }
+
+
+def _amounts(part: Part) -> dict[str, float]:
+    return {
+        "total": part.total / UNITS,
+        "spent": part.charged / UNITS,
+        "reserved": part.reserved / UNITS,
+        "left": part.left / UNITS,
+    }
+
+
+def amounts_of(cost: Cost, book: Ledger) -> dict[str, float]:
+    """What an entry charges in the unit of `account`, as `amount`; beside it as `pure` what it takes of a pure part."""
+    if not book.budget.total_units:
+        return {"amount": cost.pure / UNITS}
+    pure = {"pure": cost.pure / UNITS} if cost.pure else {}
+    return {"amount": cost.units / UNITS} | pure
 
 
 def big(value: int | float) -> str:

@@ -13,12 +13,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answering import parts_of
+from maquette.core.forms import Margin
 from maquette.domain.universe import Universe as Domain
 from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import names
-from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.questions import bounds
 from maquette.questions import draws as public
+from maquette.questions.atoms import Atoms
 from maquette.questions.drawing import Shape
 from maquette.questions.weighting import check_weight
 
@@ -63,29 +65,25 @@ def check_draw(domain: Domain, question: object) -> Shape:
         case single:
             _check_single(domain, single)
     if question.weight is not None:
-        check_weight(domain, question.weight, tables_of(question.structure))
+        check_weight(domain, question.weight, tables_of(domain, question.structure))
         _check_factors(question, question.weight.grid)
-    rows = 1 if isinstance(question.structure, public.Candidates) else question.m  # the number of a candidate
-    return Shape(rows, tuple(_limits(domain, question.structure)))
+    return Shape(_rows(question), tuple(_limits(domain, question.structure)))
 
 
-def tables_of(structure: public.Structure) -> list[Margin]:
+def tables_of(domain: Domain, structure: public.Structure) -> list[Margin]:
     """The tables that a score is computed from, the weight left aside."""
     match structure:
         case public.Blocks(parts):
-            return [margin for part, _ in parts for margin in tables_of(part)]
+            return [margin for part, _ in parts for margin in tables_of(domain, part)]
         case public.Forest(attributes, edges):
             return [*((name,) for name in attributes), *edges]
-        case public.Candidates(queries):
-            return _tables(queries)
+        case public.Candidates():
+            parts = parts_of(structure.forms, domain.sizes)
+            return [margin for part in parts for margin in (*part.margins, part.names)]
+        case public.Listed() | public.Trellis():
+            return [structure.atoms.attributes]
         case _:
             return [structure.attributes]
-
-
-def _tables(queries: Queries) -> list[Margin]:
-    return [
-        m for q in queries.classes for m in (q.margins if isinstance(q, TableQueries) else (q.attributes,))
-    ]
 
 
 def _check_single(domain: Domain, part: public.Single) -> None:
@@ -131,17 +129,31 @@ def _check_forest(domain: Domain, part: public.Forest) -> None:
 def _check_queries(
     domain: Domain, structure: public.Listed | public.Trellis | public.Candidates, m: int
 ) -> None:
-    bounds.forms_of(domain, structure.queries)
+    bounds.check_domain(domain, structure.queries)
     match structure:
         case public.Listed():
+            _check_atoms(domain, structure.atoms)
             _check_listed(structure.atoms.count, m)
         case public.Trellis():
+            _check_atoms(domain, structure.atoms)
             if structure.layout.states(m) > MAX_TRELLIS_STATES:
                 raise MechanismError(
                     f"expected a trellis of at most {MAX_TRELLIS_STATES:,} states; ask for fewer rows"
                 )
         case public.Candidates():
+            bounds.check_forms(domain, structure.forms)
             _check_candidates(domain, structure, m)
+
+
+def _check_atoms(domain: Domain, atoms: Atoms) -> None:
+    """Weights from 0 to 1 in whole numbers, on every cell of a table: the sensitivity of the score rests on them."""
+    bounds.check_type(atoms, Atoms, "the atoms of a class")
+    bounds.check_margins(domain, [atoms.attributes])
+    bounds.check_whole(atoms.denominator, least=1, most=bounds.FACTORS, what="the denominator of weights")
+    cells = domain.cells(atoms.attributes)
+    _check_codes(atoms.of, (cells,), atoms.count, "the atom of every cell")
+    shape = (len(atoms.weights), atoms.count)
+    _check_codes(atoms.weights, shape, atoms.denominator + 1, "weights of atoms over their denominator")
 
 
 def _check_listed(atoms: int, m: int) -> None:
@@ -154,6 +166,9 @@ def _check_listed(atoms: int, m: int) -> None:
 
 
 def _check_candidates(domain: Domain, candidates: public.Candidates, m: int) -> None:
+    used = {name for margin in tables_of(domain, candidates) for name in margin}
+    if not used <= set(candidates.rows):
+        raise ParameterError("expected candidates with codes of every attribute that the queries look at")
     for name, codes in candidates.rows.items():
         size = names.attribute(domain, name).size
         _check_codes(codes, (candidates.count, m), size, f"candidates of {m} rows, in codes of '{name}'")
@@ -172,12 +187,19 @@ def _check_factors(question: public.Draw, grid: int) -> None:
     """Weighed counts are numerators over the grid, and are multiplied by the rows or the queries' denominator."""
     structure = question.structure
     factor = question.m
-    if isinstance(structure, (public.Listed, public.Trellis, public.Candidates)):
-        factor = structure.queries.denominator
+    if isinstance(structure, (public.Listed, public.Trellis)):
+        factor = structure.atoms.denominator
+    if isinstance(structure, public.Candidates):
+        factor = structure.forms.top
     if factor * grid > bounds.FACTORS:
         raise ParameterError(
             "expected a coarser grid of weights, or fewer rows: exact counts would leave 64 bits"
         )
+
+
+def _rows(question: public.Draw) -> int:
+    """Codes per column of a drawn database; the number of a candidate stands for its rows."""
+    return 1 if isinstance(question.structure, public.Candidates) else question.m
 
 
 def _limits(domain: Domain, structure: public.Structure) -> Sequence[int]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answering import answers_on
 from maquette.domain.universe import Universe
 from maquette.questions import draws as public
 from maquette.questions.atoms import Atoms
@@ -265,13 +266,14 @@ def atom_records(atoms: Atoms, engine: ExactCounts) -> Integers:
 
 
 def _candidates(structure: public.Candidates, view: View) -> CountedClass:
-    unit = math.ceil(structure.span * structure.queries.denominator)
+    span = structure.forms.replaced(view.table.domain.sizes).linf or 1
+    unit = math.ceil(span * structure.forms.top)
     levels = candidate_levels(structure, view.table, view.scale, unit=unit)
     return CountedClass(Listed.of(levels), lambda number, _: [np.array([number], dtype=np.uint64)])
 
 
 def _candidates_error(structure: public.Candidates, view: View, values: Codes) -> int:
-    unit = structure.queries.denominator
+    unit = structure.forms.top
     return int(candidate_levels(structure, view.table, view.scale, unit=unit)[int(values[0][0])])
 
 
@@ -279,11 +281,11 @@ def candidate_levels(
     candidates: public.Candidates, engine: ExactCounts, scale: Scale, *, unit: int
 ) -> Integers:
     """The level of every candidate, its error taken over `unit` numerators (see `levels_of`)."""
-    exact, n = engine.answer(candidates.queries.to_forms()), engine.size()
+    exact, n = engine.answer(candidates.forms), engine.size()
     levels: list[int] = []
     for number in range(candidates.count):
         rows = {name: codes[number] for name, codes in candidates.rows.items()}
-        released = np.asarray(candidates.queries.on_rows(rows), dtype=np.int64)
+        released = answers_on(candidates.forms, engine.domain.sizes, rows)
         gap = int(np.abs(scale.m * exact.astype(object) - n * released.astype(object)).max(initial=0))
         levels.append(-(-gap * scale.resolution // (scale.m * scale.grid * unit)))
     return np.array(levels, dtype=np.int64)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,16 +11,18 @@ from maquette import _check
 from maquette._arguments import checks_arguments
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Relation
+from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
 from maquette.mechanisms.base import TYPICAL_ROWS
 from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
-from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
+from maquette.queries.base import Queries
+from maquette.releasing.payment import budget_there, open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release
 from maquette.samplers.draw import EXACT_DRAWS
+from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.rules import (
     AUTO,
     MECHANISMS,
@@ -28,7 +30,6 @@ from maquette.sessions.rules import (
     check_analyst,
     check_names,
     reserve,
-    warn_renamed,
 )
 from maquette.sessions.session import Session
 
@@ -50,10 +51,9 @@ def session(
     relation: Relation | str = Relation.ADD_REMOVE,
     update: str = "refit",
     measure_first: bool | None = None,
-    bypass: bool | None = None,
     budget_for_all: bool = False,
-    lasting: bool = False,
     attributes: Iterable[str] | None = None,
+    workload: Queries | None = None,
     prior: Release | None = None,
     ledger: Ledger | str | Path | None = None,
     total_epsilon: float | None = None,
@@ -74,24 +74,23 @@ def session(
     `mechanism` "auto" measures every question (direct) where that is expected to state less, or nearly so, than testing
     guesses (pmw): decided before anything is paid, by the number of questions and the budget, for a table of
     `typical_rows` records, which is not read off the table. `Session.plan` says which and why. A session that is there
-    already goes on as it began.
+    already goes on as it began. With a delta, a session may run without it: on a ledger that it makes, or that has a
+    pure part left, where pure noise is expected to state less, as it does for few questions. It then takes its epsilon
+    of the pure part, and the stronger promise holds.
 
     `prior` is an earlier release over the same domain: guesses start from its rows, which is free (it is public) and
-    saves what the first questions would pay for. What an answer states does not depend on it. Give the same release
-    again to go on with the session.
+    saves what the first questions would pay for. If this ledger paid for it, what it states within the session's error
+    is taken over from it, for nothing. Give the same release again to go on with the session.
+
+    `workload` is the class that the questions come from, for the median mechanism: that the budget lasts is then proved
+    with fewer rows, by the dimension or the shape of the class, and only for its questions (Roth 2010, Theorem 6).
+    Others on the same attributes are answered too, with the same stated error.
 
     `analyst` and `share` set a share of the ledger's total aside for one analyst, out of which the sessions opened in
     that name are paid. They are bookkeeping, not access control: a name is taken as it is given, whoever holds the
     ledger may give any, and an answer of one session is free in all others. `measure_first` (the default of pmw)
-    measures while guesses mostly fail, instead of testing them. `bypass` and `lasting` are the former names of
-    `measure_first` and `budget_for_all`.
+    measures while guesses mostly fail, instead of testing them.
     """
-    if bypass is not None:
-        warn_renamed("bypass", "measure_first")
-        measure_first = bypass if measure_first is None else measure_first
-    if lasting:
-        warn_renamed("lasting", "budget_for_all")
-        budget_for_all = True
     is_open = alpha is None and update == "refit" and measure_first is None and not budget_for_all
     is_auto = mechanism == AUTO
     _check.one_of((AUTO, *MECHANISMS), mechanism=mechanism)
@@ -111,20 +110,22 @@ def session(
         update=update,
         measure_first=measure_first,
         budget_for_all=budget_for_all,
-        attributes=check_names(table.domain, attributes),
+        attributes=check_names(table.domain, _attributes(table.domain, attributes, workload)),
         analyst=check_analyst(analyst, share),
         persons=table.persons,
+        workload=workload,
         prior=None if start is None else start.digest,
     )
     total = Budget(
         epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
     )
     warn_if_weak(rules.budget)
+    ways = _Ways(rules, table.domain, rows=typical_rows, is_auto=is_auto and is_open and start is None)
+    if rules.budget.delta and budget_there(table, ledger) is None:
+        total = ways.split(total)
     book = open_ledger(table, ledger, relation=rules.relation, budget=total)
     require_total(book, epsilon=total_epsilon, delta=total_delta)
-    expected_errors = None
-    if is_auto and is_open and start is None:
-        rules, expected_errors = _choose(rules, book, table, key=key, rows=typical_rows)
+    rules, expected_errors = ways.choose(book, key)
     name = key or own_key(rules, table)
     curator = OnlineCurator(
         table, book, key=name, budget=rules.budget, draws=EXACT_DRAWS
@@ -133,26 +134,100 @@ def session(
         is_public = rules.relation is Relation.REPLACE_ONE
         rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)
     reserve(book, name, table.domain, rules, share=share)
-    return Session(curator, book, rules, key=name, prior=start, expected_errors=expected_errors)
+    borrowed = None if prior is None else BorrowedAnswers.of(prior, book)
+    return Session(
+        curator, book, rules, key=name, prior=start, borrowed=borrowed, expected_errors=expected_errors
+    )
+
+
+def _attributes(
+    domain: Domain, attributes: Iterable[str] | None, workload: Queries | None
+) -> Iterable[str] | None:
+    """The attributes that may be asked about: by default those of the class that the questions come from."""
+    if workload is None:
+        return attributes
+    if workload.domain.fingerprint != domain.fingerprint:
+        raise ParameterError("the workload is about another domain than the table")
+    names = workload.attributes if attributes is None else tuple(attributes)
+    if not set(workload.attributes) <= set(names):
+        raise ParameterError("expected attributes to name all that the workload looks at")
+    return names
 
 
 def own_key(rules: Rules, table: Table) -> str:
     """The name in the ledger of a session that was given none: it follows from the rules."""
-    return f"session-{rules.digest(table.domain)[:20]}"
+    return own_key_of(rules, table.domain)
 
 
-def _choose(
-    rules: Rules, book: Ledger, table: Table, *, key: str | None, rows: int
-) -> tuple[Rules, ExpectedErrors | None]:
-    """The mechanism of a session that names none: that of the session to go on with, or the better one."""
-    direct = replace(rules, mechanism="direct", measure_first=False)
-    ways = {"direct": replace(direct, fewer=True), "pmw": rules}
-    for way in (*ways.values(), direct):  # the last is what services opened for few questions
-        entry = book.find(key or own_key(way, table))
-        if entry is not None and entry.request == way.digest(table.domain):
-            return way, None
-    errors = rules.expected_errors(table.domain, rows=rows)
-    return ways[errors.mechanism], errors
+def own_key_of(rules: Rules, domain: Domain) -> str:
+    """The same on any table of a domain."""
+    return f"session-{rules.digest(domain)[:20]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """The ways in which a session may run; all of it goes by public numbers, for a table of `rows` records."""
+
+    rules: Rules
+    domain: Domain
+    rows: int
+    is_auto: bool
+    """May the mechanism be chosen?"""
+
+    def split(self, total: Budget) -> Budget:
+        """A ledger that the session makes: what it spends is pure where it is then expected to state less."""
+        pure = self._as_pure
+        if pure.budget.epsilon > total.epsilon or total.pure or self._error(pure) >= self._error(self.rules):
+            return total
+        return replace(total, pure_epsilon=pure.budget.epsilon)
+
+    def choose(self, book: Ledger, key: str | None) -> tuple[Rules, ExpectedErrors | None]:
+        """Those of the session to go on with; else the mechanism and the part of the ledger that state least."""
+        budgets = [self.rules]
+        if self.rules.budget.delta and book.budget.pure_units:
+            budgets.append(self._as_pure)
+        for way in (way for rules in budgets for way in self._mechanisms(rules)):
+            entry = book.find(key or own_key_of(way, self.domain))
+            if entry is not None and entry.request == way.digest(self.domain):
+                return way, None
+        rules = self._better(budgets, book)
+        if not self.is_auto:
+            return rules, None
+        errors = rules.expected_errors(self.domain, rows=self.rows)
+        if rules is not self.rules:
+            errors = replace(errors, unused_delta=self.rules.budget.delta)
+        return self._mechanisms(rules)[errors.mechanism == "pmw"], errors
+
+    def _better(self, budgets: Sequence[Rules], book: Ledger) -> Rules:
+        """With the delta, unless it may be pure and is then expected to state less, or nothing else can be paid."""
+        if len(budgets) == 1:
+            return self.rules
+        pure, left = budgets[1], book.balance().left
+        if left.pure < pure.budget.total_units:
+            return self.rules
+        if not book.budget.total_units:
+            return pure
+        return min(budgets, key=self._error)
+
+    @property
+    def _as_pure(self) -> Rules:
+        return replace(self.rules, budget=Budget(self.rules.budget.epsilon))
+
+    def _mechanisms(self, rules: Rules) -> tuple[Rules, ...]:
+        if not self.is_auto:
+            return (rules,)
+        direct = replace(rules, mechanism="direct", measure_first=False)
+        return (
+            replace(direct, fewer=True),
+            rules,
+            direct,
+        )  # the last is what services opened for few questions
+
+    def _error(self, rules: Rules) -> float:
+        if not self.is_auto:
+            return rules.expected_error(self.domain, rows=self.rows)
+        errors = rules.expected_errors(self.domain, rows=self.rows)
+        return errors.direct if errors.mechanism == "direct" else errors.pmw
 
 
 def _start_from(release: Release, table: Table) -> Prior:

@@ -25,12 +25,14 @@ from maquette.queries.forms import from_spec
 from maquette.questions.answers import GRID
 from maquette.questions.measurement import Step
 from maquette.questions.sparse import Guess
+from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.question import Forecast, Kind, Question, SelectForecast
 from maquette.sessions.rules import Rules
 from maquette.sessions.state import (
     HypothesisCache,
     SharedAnswers,
     State,
+    TakenOver,
     binned_of,
     noise_request,
     question_note,
@@ -66,7 +68,14 @@ class SessionPlanner:
     """Keeps the state in step with the ledger, decides from public numbers what comes next, and has it done."""
 
     def __init__(
-        self, curator: OnlineCurator, ledger: Ledger, rules: Rules, *, key: str, prior: Prior | None = None
+        self,
+        curator: OnlineCurator,
+        ledger: Ledger,
+        rules: Rules,
+        *,
+        key: str,
+        prior: Prior | None = None,
+        borrowed: BorrowedAnswers | None = None,
     ) -> None:
         self.curator = curator
         self.rules = rules
@@ -74,6 +83,7 @@ class SessionPlanner:
         self.hypothesis = HypothesisCache(curator.domain, rules, prior)
         self.survey = SessionSurvey(curator, self.state)
         self.shared = SharedAnswers(ledger, curator.domain, own=key)
+        self._borrowed = borrowed
         self._ledger_unit = ledger.budget.unit
         self.group_factor = rules.group_factor
         self._settings: Settings | None = None
@@ -201,14 +211,7 @@ class SessionPlanner:
             return {"value": question.constant, "error": 0.0}
         stored = self.state.answers.get(question.meaning)
         if stored is None:
-            # only with an error that this session may state; stated errors meet alpha up to rounding
-            if self.rules.alpha is not None:
-                within = self.rules.alpha * (1 + 1e-9)
-            else:
-                if self.state.size is not None:
-                    self.settings()
-                within = self._largest_error
-            stored = self.shared.find(question.meaning, within=within)
+            stored = self._taken_over(question)
         if stored is None:
             return None
         note: dict[str, Any] = {
@@ -216,7 +219,27 @@ class SessionPlanner:
             "error": stored.error,
         }
         source = stored.source
-        return note if source is None else note | {"lender": [source.session, source.beta]}
+        return note if source is None else note | {"lender": source.to_json()}
+
+    def _taken_over(self, question: Question) -> TakenOver | None:
+        """The better answer of another session and of the release that this one starts from.
+
+        Only with an error that this session may state (stated errors meet alpha up to rounding). Before it knows what
+        it may state, because the number of records is not bought, a release is not asked.
+        """
+        if self.rules.alpha is not None:
+            within = self.rules.alpha * (1 + 1e-9)
+        else:
+            if self.state.size is not None:
+                self.settings()
+            within = self._largest_error
+        shared = self.shared.find(question.meaning, within=within)
+        if self._borrowed is None or (self.rules.alpha is None and self._settings is None):
+            return shared
+        borrowed = self._borrowed.find(question, within=within)
+        if shared is None or borrowed is None:
+            return shared or borrowed
+        return borrowed if borrowed.error < shared.error else shared
 
     def _measures(self, settings: Settings) -> bool:
         """Measure at once, or test a guess first? Decided from public state."""

@@ -244,7 +244,8 @@ def with_stored(answer: SessionAnswer, question: Question, stored: StoredAnswer)
     source = stored.source
     if source is None:
         return answer
-    note = f"answered in session {source.session}, whose beta is stated"
+    where = f"by release {source.name}" if source.is_release else f"in session {source.name}"
+    note = f"answered {where}, whose beta is stated"
     return replace(answer, beta=source.beta, notes=(*answer.notes, note))
 
 

@@ -15,9 +15,19 @@ from fractions import Fraction
 from typing import Any
 
 from maquette import _check
-from maquette.accounting.budget import UNITS, Budget, Cost, largest_epsilon, percent_of, share_of_slack
+from maquette.accounting.budget import (
+    UNITS,
+    Budget,
+    Cost,
+    Unit,
+    charged,
+    largest_epsilon,
+    percent_of,
+    pure_costs,
+    share_of_slack,
+    shares_in_words,
+)
 from maquette.accounting.conversions import half_square_of_rho
-from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Persons, Relation, check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
@@ -41,8 +51,10 @@ from maquette.mechanisms.session_plan import (
     size_share,
 )
 from maquette.models.hypothesis import LOG_MIXING
+from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
-from maquette.releasing.payment import refusal_of, warn_if_pure
+from maquette.releasing.payment import exceeded, refusal_of, warn_if_pure, ways_of
+from maquette.theory.existence import facts_of
 from maquette.theory.quantiles import law_at
 
 MECHANISMS = ("direct", "median", "pmw")
@@ -74,6 +86,8 @@ class Rules:
     """Whom the budget protects, where one person has several records."""
     prior: str | None = None
     """Digest of the release that the hypothesis starts from; None for a uniform start."""
+    workload: Queries | None = None
+    """The class that the questions come from, where the median mechanism is told so."""
     fewer: bool = False
     """Measure fewer questions than `questions` where answers to all of them would say nothing?"""
 
@@ -93,6 +107,11 @@ class Rules:
         if self.alpha is not None and (self.mechanism == "median" or self.budget_for_all):
             raise ParameterError(
                 "the median mechanism and sessions with budget_for_all choose their own error; leave alpha out"
+            )
+        if self.workload is not None and self.mechanism != "median":
+            raise ParameterError(
+                "a class that all questions come from makes a difference to the median mechanism only; leave workload "
+                "out, or take mechanism='median'"
             )
         if self.prior is not None and self.mechanism == "direct":
             raise ParameterError(
@@ -125,10 +144,12 @@ class Rules:
         persons = {} if self.persons is None else {"persons": [self.persons.column, self.persons.rows]}
         prior = {} if self.prior is None else {"prior": self.prior}
         fewer = {"fewer": True} if self.fewer else {}
+        workload = {} if self.workload is None else {"workload": _digest(self.workload.spec())}
         return (
             persons
             | prior
             | fewer
+            | workload
             | {
                 "domain": domain.fingerprint,
                 "budget": [self.budget.epsilon, self.budget.delta],
@@ -146,27 +167,30 @@ class Rules:
         )
 
     def digest(self, domain: Domain) -> str:
-        return hashlib.sha256(json.dumps(self.facts(domain), sort_keys=True).encode()).hexdigest()
+        return _digest(self.facts(domain))
 
     def cost(self, ledger: Ledger) -> Cost:
-        """The whole budget in the unit of the ledger.
+        """The whole budget in the unit of the ledger, charged to the part that it takes less of."""
+        return charged(self.costs(ledger), whole=ledger.budget.whole, left=ledger.balance().left)
+
+    def costs(self, ledger: Ledger) -> tuple[Cost, ...]:
+        """The ways in which the ledger may charge the whole budget.
 
         A session with a delta plans in rho. A ledger that counts mu^2 / 2 charges pure tests pi / 2 times their rho,
         and Gaussian values at most that (`gate/prices.py`); its share of the slack is set aside too. In a ledger
         that counts rho every draw of a session is exact.
         """
         if self.budget.pure:
-            whole = Fraction(self.budget.total_units, UNITS)
-            return PureEvent(whole, "session").cost(ledger.budget.unit)
+            return pure_costs(Fraction(self.budget.total_units, UNITS), ledger.budget)
         if ledger.budget.pure:
             raise LedgerError(
                 f"ledger '{ledger.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
                 "ledger that was made with one"
             )
         if ledger.budget.accounting == "zcdp":
-            return Cost(self.budget.total_units)
+            return (Cost(self.budget.total_units),)
         units = math.ceil(half_square_of_rho(Fraction(self.budget.total_units)))
-        return Cost(units, share_of_slack(ledger.budget, units))
+        return (Cost(units, share_of_slack(ledger.budget, units)),)
 
     def public(
         self, domain: Domain, size: Size, *, paid: Sequence[Fraction] = (), is_begun: bool = False
@@ -190,6 +214,7 @@ class Rules:
             attributes=names or domain.names,
             log_start=0.0 if self.prior is None else LOG_MIXING,
             size_is_final=is_begun or len(paid) > 1,
+            facts=None if self.workload is None else facts_of(self.workload),
         )
 
     def expected_errors(self, domain: Domain, *, rows: int) -> ExpectedErrors:
@@ -202,6 +227,15 @@ class Rules:
             return rules.public(domain, Size(rows, noise, None))
 
         return choose_mechanism(public)
+
+    def expected_error(self, domain: Domain, *, rows: int) -> float:
+        """The largest error that such a session is expected to state on `rows` records; 1 where none can be planned."""
+        paid = self.size_price
+        noise = law_at(paid, unit=self.budget.unit) if paid else None
+        try:
+            return largest_error(self.settings(self.public(domain, Size(rows, noise, None))))
+        except MechanismError:
+            return 1.0
 
     def settings(self, public: PublicNumbers) -> Settings:
         """What this kind of session runs with."""
@@ -231,6 +265,10 @@ class Rules:
             self.settings(self.public(domain, size or Size(LARGEST_TABLE, None, None)))
         except MechanismError as error:
             raise MechanismError(f"no session of this kind can be planned on {which}: {error}") from None
+
+
+def _digest(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def check_names(domain: Domain, attributes: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -277,18 +315,12 @@ def how_answered(rules: Rules, expected_errors: ExpectedErrors | None) -> str:
             "measuring is expected to "
             f"state up to {direct} points, testing {pmw}"
         )
+        if expected_errors.unused_delta:
+            words += f"; pure noise is expected to state less, so delta={expected_errors.unused_delta:g} is not used"
     if rules.size_price:
         share = percent_of(int(rules.size_price * UNITS), rules.row_units)
         words += f"; {share} of the budget buys the number of records first"
     return words
-
-
-def warn_renamed(old: str, new: str) -> None:
-    """For an argument under its former name. The warning points at the caller of the function that calls this."""
-    _check.warn(
-        f"{old} is now called {new}; the old name goes in the next minor version",
-        DeprecationWarning,
-    )
 
 
 # --- the envelope in the ledger -------------------------------------------------------------------------------------
@@ -300,14 +332,16 @@ def reserve(ledger: Ledger, key: str, domain: Domain, rules: Rules, *, share: fl
     if parent is None and ledger.find(key) is None:
         _check_covered(ledger, rules)
     body = {name: value for name, value in rules.facts(domain).items() if name != "domain"}
+    cost, pure = ways_of(rules.costs(ledger))
     entry = ledger.reserve(
         key,
         request=rules.digest(domain),
         tag="session",
-        cost=rules.cost(ledger),
         body=body | {"ask": "session"},
         parent=parent,
         envelope=True,
+        cost=cost,
+        pure=pure,
     )
     if entry.settlement is not None:
         raise BudgetExceeded(
@@ -320,43 +354,44 @@ def reserve(ledger: Ledger, key: str, domain: Domain, rules: Rules, *, share: fl
 
 def _check_covered(ledger: Ledger, rules: Rules) -> None:
     """Refuse a session that the ledger cannot pay for, and say which one it can."""
-    balance, cost = ledger.balance(), rules.cost(ledger)
-    if cost.units <= balance.left_units:
+    left, cost = ledger.balance().left, rules.cost(ledger)
+    if cost.units <= left.units and cost.pure <= left.pure:
         warn_if_pure(ledger, rules.budget, lambda budget: replace(rules, budget=budget).cost(ledger))
         return
 
     def fits(epsilon: float) -> bool:
         smaller = replace(rules, budget=replace(rules.budget, epsilon=epsilon)).cost(ledger)
-        return smaller.units <= balance.left_units and smaller.slack <= balance.left.slack
+        return left.covers(smaller)
 
     epsilon = largest_epsilon(fits)
     at = f" with delta={rules.budget.delta:g}" if rules.budget.delta else ""
-    raise BudgetExceeded(
-        refusal_of("this session", ledger, cost)
-        + ("nothing more fits" if epsilon is None else f"a session with epsilon={epsilon:g}{at} fits"),
-        unit=ledger.budget.unit,
-        needed=cost.units / UNITS,
-        left=balance.left_units / UNITS,
-    )
+    fitting = "nothing more fits" if epsilon is None else f"a session with epsilon={epsilon:g}{at} fits"
+    raise exceeded(refusal_of("this session", ledger, cost) + fitting, ledger, cost)
 
 
 def _reserve_share(ledger: Ledger, rules: Rules, share: float) -> str:
     """The analyst's part of the total: a cap and a promise, for all sessions in that name."""
-    analyst, units = rules.analyst, math.floor(Fraction(str(share)) * ledger.total_units)
-    name = f"analyst-{analyst}"
-    needed = rules.cost(ledger).units
-    if needed > units and ledger.find(name) is None:
-        unit = ledger.budget.unit
+    analyst, whole = rules.analyst, ledger.budget.whole
+    part = Fraction(str(share))
+    units, pure = (math.floor(part * amount) for amount in (ledger.total_units, whole.pure))
+    name, there = f"analyst-{analyst}", Cost(units, pure=pure)
+    needed = charged(rules.costs(ledger), whole=whole, left=replace(there, slack=whole.slack))
+    if (needed.units > units or needed.pure > pure) and ledger.find(name) is None:
+        is_pure = needed.units <= units
+        lacks, has = (needed.pure, pure) if is_pure else (needed.units, units)
         raise BudgetExceeded(
-            f"the session needs {percent_of(needed, ledger.total_units)} of ledger '{ledger.name}', but the analyst's "
-            f"share is {percent_of(units, ledger.total_units)}; give a larger share, or the session a smaller epsilon",
-            unit=unit,
-            needed=needed / UNITS,
-            left=units / UNITS,
+            f"the session needs {shares_in_words(needed, whole)} of ledger '{ledger.name}', but the analyst's "
+            f"share is {shares_in_words(there, whole)}; give a larger share, or the session a smaller epsilon",
+            unit=Unit.EPSILON if is_pure else ledger.budget.unit,
+            needed=lacks / UNITS,
+            left=has / UNITS,
         )
-    request = hashlib.sha256(f"{name} {units}".encode()).hexdigest()
+    request = hashlib.sha256(
+        " ".join([name, str(units), *([str(pure)] if pure else [])]).encode()
+    ).hexdigest()
     # in a ledger that counts rho the draws of sessions are exact
     slack = share_of_slack(ledger.budget, units) if ledger.budget.accounting == "gaussian" else 0
     body = {"ask": "share", "analyst": analyst, "share": share, "amount": units / UNITS}
-    ledger.reserve(name, request=request, tag="analyst", cost=Cost(units, slack), body=body, envelope=True)
+    cost = Cost(units, slack, pure)
+    ledger.reserve(name, request=request, tag="analyst", cost=cost, body=body, envelope=True)
     return name

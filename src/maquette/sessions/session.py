@@ -30,6 +30,7 @@ from maquette.models.hypothesis import Prior
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.results.statements import Population
+from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.grouped import SessionTable, answer_both, answer_select, forecast_any, read_select
 from maquette.sessions.planning import MAX_BATCH, SessionPlanner, Unplannable
 from maquette.sessions.question import (
@@ -42,7 +43,7 @@ from maquette.sessions.question import (
     SessionAnswer,
     with_stored,
 )
-from maquette.sessions.rules import Rules, how_answered, warn_renamed
+from maquette.sessions.rules import Rules, how_answered
 from maquette.sessions.state import StoredAnswer
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ class Session:
         *,
         key: str,
         prior: Prior | None = None,
+        borrowed: BorrowedAnswers | None = None,
         expected_errors: ExpectedErrors | None = None,
     ) -> None:
         self._expected_errors = expected_errors
-        self._planner = SessionPlanner(curator, ledger, rules, key=key, prior=prior)
+        self._planner = SessionPlanner(curator, ledger, rules, key=key, prior=prior, borrowed=borrowed)
         self._ledger = ledger
         self._key = key
         self._lock = threading.RLock()
@@ -149,13 +151,11 @@ class Session:
         *,
         key: str | None = None,
         allow_useless: bool = False,
-        any_error: bool = False,
         at_most: float | None = None,
     ) -> SessionAnswer:
         """Answer one question: an SQL predicate, or a class of one query.
 
         `at_most` is the most that it may take, in `unit`: beyond that it is refused (BudgetExceeded) before it is paid.
-        `any_error` is the former name of `allow_useless`.
 
         Guarantee: a question that was asked before, in whatever words or as its complement, is free and gets the same
             answer; so does a `key` that was used before. A refusal (BudgetExceeded) is decided from public state,
@@ -165,8 +165,6 @@ class Session:
         Cost: a predicate that cuts cells is asked from both sides, as two questions; its error includes what the cut
             cells hold, and its notes say which they are.
         """
-        if any_error:
-            warn_renamed("any_error", "allow_useless")
         question = self._reader.read(query)
         if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
             raise ParameterError("expected a key of 1 to 200 printable characters")
@@ -174,11 +172,11 @@ class Session:
             _check.not_negative(at_most=at_most)
         with self._lock, self._ended_if_unplannable():
             limit = None if at_most is None else at_most / self._planner.group_factor
-            return self._ask(question, key, allow_useless=allow_useless or any_error, at_most=limit)
+            return self._ask(question, key, allow_useless=allow_useless, at_most=limit)
 
     @checks_arguments
     def ask_many(
-        self, queries: Iterable[str | Queries], *, allow_useless: bool = False, any_error: bool = False
+        self, queries: Iterable[str | Queries], *, allow_useless: bool = False
     ) -> list[SessionAnswer | Refusal]:
         """Answer many questions in order; the same answers, costs and refusals as one by one, in less time.
 
@@ -186,14 +184,12 @@ class Session:
             stored before any of them is returned. A question that is refused is a `Refusal` in its place, and the
             others go on. All of them are read first: one that cannot be read raises before anything is asked.
         """
-        if any_error:
-            warn_renamed("any_error", "allow_useless")
         questions = [self._reader.read(query) for query in queries]
         answers: list[SessionAnswer | Refusal] = []
         while len(answers) < len(questions):
             with self._lock, self._ended_if_unplannable():
                 rest = questions[len(answers) :]
-                answers += self._ask_batch(rest, allow_useless=allow_useless or any_error)
+                answers += self._ask_batch(rest, allow_useless=allow_useless)
         return answers
 
     @checks_arguments
@@ -277,16 +273,10 @@ class Session:
         raise LedgerError("other processes keep asking in this session; try again, or open one of your own")
 
     @checks_arguments
-    def forecast(
-        self, query: str | Queries, *, allow_useless: bool = False, any_error: bool = False
-    ) -> Forecast:
+    def forecast(self, query: str | Queries, *, allow_useless: bool = False) -> Forecast:
         """What a question or a SELECT would cost at most and would state. Spends and looks at nothing."""
-        if any_error:
-            warn_renamed("any_error", "allow_useless")
         with self._lock:
-            forecast = forecast_any(
-                self._planner, self._reader, query, allow_useless=allow_useless or any_error
-            )
+            forecast = forecast_any(self._planner, self._reader, query, allow_useless=allow_useless)
         return forecast.times(self._planner.group_factor)
 
     def buy_size(self) -> bool:

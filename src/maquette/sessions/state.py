@@ -33,10 +33,15 @@ from maquette.theory.adaptive import SharedGap
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The session on the same ledger that an answer was taken over from, and the beta that is stated there."""
+    """The session on the same ledger, or the release bound there, that an answer is from, and the beta stated there."""
 
-    session: str
+    name: str
     beta: float
+    is_release: bool = False
+
+    def to_json(self) -> list[Any]:
+        """As ledgers have always stored it; a release says so."""
+        return [self.name, self.beta, *([True] if self.is_release else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +251,19 @@ def _exact(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedAnswer:
-    """An answer of another session, with the statement that was made there."""
+class TakenOver:
+    """An answer of another session or of a release, with the statement that was made there."""
 
     value: float
     side: bool
     error: float
     source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAnswer(TakenOver):
+    """An answer of another session."""
+
     sequence: int
 
 

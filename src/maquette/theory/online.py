@@ -33,7 +33,9 @@ from maquette.theory.epochs import (
 )
 
 _MAX_SEARCH = 10**7
-"""No search looks at more positives, or more rows of a small database, than this."""
+"""No search looks at more positives than this."""
+_MAX_ROWS = 10**5
+"""Nor at more rows of a small database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,13 +187,20 @@ def median(
     size_error: float = 0.0,
     grid: float = 0.0,
     log_start: float = 0.0,
+    most_rows: int = _MAX_ROWS,
+    facts: existence.Facts | None = None,
 ) -> Median:
     """The median mechanism over all small databases of m rows (Roth and Roughgarden 2010), with the noise of `pmw`.
+
+    Without `rows` the best m up to `most_rows` is taken.
 
     Accuracy: all k answers within 2A + G + 2e, except with probability beta; G is just above max(alpha_m, W), and
         c = floor(log2 |R_m|) positives suffice, because each halves the version space. Where databases start with
         weights of at least exp(-log_start) / |R_m|, c is floor(log2 |R_m| + log_start / ln 2): each halves the weight.
-    Holds when: k adaptive linear queries; the version space is listed in full (a sampled one loses `certain`).
+        With the `facts` of a class alpha_m is also at most that of the class, by its dimension, cover or shape, however
+        many questions there are (Roth 2010, Theorem 6).
+    Holds when: k adaptive linear queries, of the class where there is one; the version space is listed in full (a
+        sampled one loses `certain`).
     """
     inputs = Inputs(n, k, beta, 0.0, None, False, size_error, grid)
     chosen = _check_price(unit, price)
@@ -199,7 +208,7 @@ def median(
     def noise(c: int, gap: float) -> NoiseLevels:
         return chosen.noise(inputs, price, c, split or chosen.median_split(inputs, price, c, gap))
 
-    return _best_rows(inputs, universe, rows, noise, log_start)
+    return _best_rows(inputs, universe, rows, noise, log_start, most_rows, facts)
 
 
 class _Unit(NamedTuple):
@@ -312,10 +321,13 @@ def _best_rows(
     rows: int | None,
     noise: Callable[[int, float], NoiseLevels],
     log_start: float,
+    most_rows: int,
+    facts: existence.Facts | None,
 ) -> Median:
-    _check.whole(universe=universe)
+    _check.whole(universe=universe, most_rows=most_rows)
     if rows is not None:
         _check.whole(rows=rows)
+    of_class = () if facts is None else existence.forms(facts)
 
     def at(m: int) -> Median:
         log_range = multisets.log_multisets(universe=universe, rows=m)
@@ -324,9 +336,10 @@ def _best_rows(
         best = existence.sampling(rows=m, log_queries=math.log(inputs.k))
         if universe < existence.MAX_ROUNDED_UNIVERSE:
             best = min(best, existence.rounding(rows=m, universe=universe))
+        best = min([best, *(form.alpha(m) for form in of_class)])
         levels = noise(c, best)
         gap = max(best, levels.answer_width) * (1 + 1e-9)
         return Median(run=_with_gap(inputs, levels, gap, best), rows=m, log_range=log_range, best=best)
 
-    chosen = rows if rows is not None else _least(lambda m: _rank(at(m).run), most=10**5)
+    chosen = rows if rows is not None else _least(lambda m: _rank(at(m).run), most=min(most_rows, _MAX_ROWS))
     return at(chosen)

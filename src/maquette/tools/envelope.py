@@ -20,9 +20,11 @@ from maquette.releasing.payment import (
     check_left,
     close_opened,
     cost_of,
+    costs_of,
     open_ledger,
     require_total,
     warn_if_weak,
+    ways_of,
 )
 
 
@@ -101,8 +103,8 @@ def envelope_for(table: Table, payment: Payment, *, tag: str, about: Mapping[str
 
 
 def _reserve(book: Ledger, key: str, digest: str, budget: Budget, tag: str, facts: Mapping[str, Any]) -> None:
-    cost = cost_of(budget, book)
     if book.find(key) is None:
-        check_left(f"this {tag}", book, cost, budget=budget)
+        check_left(f"this {tag}", book, cost_of(budget, book), budget=budget)
     body = {"ask": tag} | {name: value for name, value in facts.items() if name != "domain"}
-    book.reserve(key, request=digest, tag=tag, cost=cost, body=body, envelope=True)
+    cost, pure = ways_of(costs_of(budget, book))
+    book.reserve(key, request=digest, tag=tag, cost=cost, pure=pure, body=body, envelope=True)

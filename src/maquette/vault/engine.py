@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core import any_order
 from maquette.core.answering import PartCounts, joined, parts_of
 from maquette.core.forms import Margin, QueryForms
 from maquette.domain.universe import Universe as Domain
@@ -18,6 +19,7 @@ from maquette.errors import SourceError
 from maquette.questions.answers import Answers, count_errors, signed_errors
 from maquette.questions.binned import Binned
 from maquette.questions.class_errors import WHOLE, ClassQuestion, TableSets, gaps, largest_error, weigh
+from maquette.questions.combination_errors import CombinationQuestion, axes_of
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.vault.counting import (
     MANY_ROWS,
@@ -56,6 +58,9 @@ class Engine(ABC):
 
     __slots__ = ("__weakref__", "_tables", "domain")
 
+    lists_records = False
+    """Can whole records be had on this machine, for `distinct_records`? Public: it goes by the kind of table."""
+
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self._tables: TableCache | None = None
@@ -76,6 +81,10 @@ class Engine(ABC):
     @abstractmethod
     def in_order(self) -> Iterator[Coded]:
         """Whole coded records in the order of the table, for ledgers of the first scheme; refused if it has none."""
+
+    def distinct_records(self, names: Sequence[str]) -> tuple[any_order.Codes, Integers]:
+        """The distinct records over some attributes, and how many of each there are."""
+        raise SourceError("the records of this table are not collected on this machine")
 
     def size(self) -> int:
         """n, the number of records."""
@@ -159,6 +168,8 @@ class BatchEngine(Engine):
 
     __slots__ = ()
 
+    lists_records = True
+
     @abstractmethod
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
         """Coded columns of the rows, some at a time; at least one column."""
@@ -172,8 +183,31 @@ class BatchEngine(Engine):
     def distinct(self, name: str) -> tuple[NDArray[np.uint64], Integers]:
         return merged(np.unique(batch[name], return_counts=True) for batch in self._batches([name]))
 
+    def distinct_records(self, names: Sequence[str]) -> tuple[any_order.Codes, Integers]:
+        """Equal records are brought together whenever there are twice as many as were left before."""
+        axes = axes_of(self.domain, names)
+        codes, times = np.zeros((0, len(names)), dtype=np.uint16), np.zeros((0, 1), dtype=np.int64)
+        waiting: list[any_order.Codes] = []
+        rows = 0
+        for batch in self._batches(names):
+            waiting.append(np.stack([batch[name] for name in names], axis=1).astype(np.uint16))
+            rows += len(waiting[-1])
+            if rows >= max(ROWS, len(codes)):
+                codes, times = _brought_together(axes, codes, times, waiting)
+                waiting, rows = [], 0
+        codes, times = _brought_together(axes, codes, times, waiting)
+        return codes, times[:, 0]
+
     def in_order(self) -> Iterator[Coded]:
         return self._batches(self.domain.names)
+
+
+def _brought_together(
+    axes: Sequence[any_order.Axis], codes: any_order.Codes, times: Integers, more: Sequence[any_order.Codes]
+) -> tuple[any_order.Codes, Integers]:
+    """Distinct records with their numbers, and further records, as distinct records."""
+    single = [np.ones((len(part), 1), dtype=np.int64) for part in more]
+    return any_order.fold(axes, np.concatenate([codes, *more]), np.concatenate([times, *single]))
 
 
 def in_passes(tables: Sequence[T], cells_of: Callable[[T], int], most: int) -> list[list[T]]:
@@ -310,6 +344,14 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
                     errors[table] = largest_error(table, gap, question.denominator)
                 largest[place] = max(largest[place], weigh(errors[table], weight, whole=WHOLE))
     return np.array(largest, dtype=np.int64)
+
+
+def combination_errors(engine: Engine, question: CombinationQuestion) -> NDArray[np.int64]:
+    """The largest |count - n share| over every family of combinations, rounded up: `core/any_order.py`."""
+    records, times = engine.distinct_records(question.released.names)
+    released = question.released.codes
+    found = any_order.largest_errors(question.axes, records, released, question.statistics, times=times)
+    return np.array(found, dtype=np.int64)
 
 
 def distances(

@@ -28,7 +28,7 @@ from maquette.vault.engine import (
     check_records,
     kept_cells,
 )
-from maquette.vault.source import Source, changed
+from maquette.vault.source import Source, changed, check_even
 
 
 class StreamEngine(BatchEngine):
@@ -83,6 +83,7 @@ class StreamEngine(BatchEngine):
         rows = total = 0
         for raw, _ in self._source.batches(names):
             pending.append({name: self._coders[name].code(raw[name]) for name in names})
+            check_even(pending[-1].values())
             rows += len(pending[-1][names[0]])
             total += len(pending[-1][names[0]])
             check_records(total)
@@ -114,6 +115,7 @@ def load(
         if nbytes <= limit:
             for name, coder in coding.items():
                 nbytes += columns[name].add(coder.code(raw[name]))
+            check_even(column.codes for column in columns.values())
         if nbytes > limit:
             columns.clear()
         tell(share)

@@ -29,7 +29,7 @@ from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
 from maquette.vault.coding import coders, is_text, spell, widened, words
 from maquette.vault.commitment import pack
-from maquette.vault.source import Batch, Source, changed, fits
+from maquette.vault.source import Batch, Source, changed, check_even, fits
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
@@ -97,7 +97,7 @@ class PersonRows(Source):
             ids = ids_of(raw[column], self._missing)
             second.add(ids)
             place = heavy.find(ids)
-            yield _take(raw, columns, np.flatnonzero(ids.present & (place < 0))), share / 2
+            yield _take(raw, columns, np.flatnonzero(ids.present & (place < 0)), of=len(place)), share / 2
             self._collect(surplus, raw, columns, ids, place)
         if not np.array_equal(second.sums, counts.sums):
             raise changed(self.description)
@@ -115,8 +115,8 @@ class PersonRows(Source):
         rows = np.flatnonzero(place >= 0)
         if not len(rows):
             return
-        records = self._record(_take(raw, self._names, rows))
-        surplus.add(_take(raw, columns, rows), place[rows], ids.seeds[rows], records)
+        records = self._record(_take(raw, self._names, rows, of=len(place)))
+        surplus.add(_take(raw, columns, rows, of=len(place)), place[rows], ids.seeds[rows], records)
 
 
 def missing_words(na_values: Sequence[str]) -> ArrowArray:
@@ -285,8 +285,8 @@ class _Surplus:
         ends = np.cumsum([len(key[0]) for key in self._keys])
         for i, rows in enumerate(np.split(counts, ends[:-1])):
             chosen = np.flatnonzero(rows)
-            self._parts[i] = _take(self._parts[i], list(self._parts[i]), chosen)
             one, two, three = self._keys[i]
+            self._parts[i] = _take(self._parts[i], list(self._parts[i]), chosen, of=len(one))
             self._keys[i] = one[chosen], two[chosen], three[:, chosen]
 
 
@@ -313,9 +313,13 @@ def _mix(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def _take(raw: Mapping[str, ArrowArray], columns: Sequence[str], rows: NDArray[Any]) -> dict[str, ArrowArray]:
-    return {name: _rows_of(raw[name], rows) for name in columns}
+def _take(
+    raw: Mapping[str, ArrowArray], columns: Sequence[str], rows: NDArray[Any], *, of: int
+) -> dict[str, ArrowArray]:
+    """Some of the rows, of which there are `of` in every column."""
+    return {name: _rows_of(raw[name], rows, of) for name in columns}
 
 
-def _rows_of(column: ArrowArray, rows: NDArray[Any]) -> ArrowArray:
+def _rows_of(column: ArrowArray, rows: NDArray[Any], of: int) -> ArrowArray:
+    check_even([column, range(of)])
     return column if len(rows) == len(column) else column.take(pa.array(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -181,6 +181,12 @@ class FileSource(Source):
     def is_unchanged(self) -> bool:
         self._stamp.check()
         return True
+
+
+def check_even(columns: Iterable[Sized]) -> None:
+    """A record has a value in every column: columns of other lengths would join the values of several."""
+    if len({len(column) for column in columns}) > 1:
+        raise SourceError("the reader of this source gave columns of different lengths; it cannot be counted")
 
 
 def quoted(name: str) -> str:

@@ -227,6 +227,8 @@ class LedgerFacts(BaseModel):
     spent: float
     reserved: float
     left: float
+    pure_epsilon: float | None = None
+    pure: dict[str, float] | None = None
     receipt: str
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from maquette.errors import MaquetteError, ParameterError
-from maquette.web import link
 from maquette.web.config import Config
+from maquette.web.keeper import tell_parent
 
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 UNFINISHED = "it ended before it was done; what was paid is stored: resume it"
@@ -240,7 +240,7 @@ class _Stages:
 
 
 def say(**words: Any) -> None:
-    link.tell_parent(words)
+    tell_parent(words)
 
 
 def _end_with_parent() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.budget import UNITS, percent_of
+from maquette.accounting.budget import Cost, shares_in_words
 from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
 from maquette.errors import LedgerError, ParameterError
@@ -36,41 +36,45 @@ class Account:
             "epsilon": budget.epsilon,
             "delta": budget.delta,
             "further": account.pop("affordable_epsilon"),
+            **({"pure_epsilon": budget.pure_epsilon} if budget.pure_epsilon else {}),
             **account,
-            "holders": self._holders(self._ledger.total_units),
+            "holders": self._holders(),
         }
 
-    def _holders(self, total: int) -> list[dict[str, Any]]:
+    def _holders(self) -> list[dict[str, Any]]:
         """Analysts, sessions and releases: what each was charged and still holds."""
-        open_now = {one.entry.key: one.left.units for one in self._ledger.open_envelopes()}
-        children: dict[str, int] = {}
+        open_now = {one.entry.key: one.left for one in self._ledger.open_envelopes()}
+        children: dict[str, Cost] = {}
         tops: dict[str, dict[str, Any]] = {}
         for entry in self._ledger.entries(kind="reserve"):
             if entry.envelope:
                 who = entry.body.get("analyst")
                 tops[entry.key] = {"key": entry.key, "tag": entry.tag, "who": who, "created": entry.created}
             holder = entry.parent if entry.parent in tops else entry.key
-            children[holder] = children.get(holder, 0) + (0 if entry.envelope else entry.units)
+            children[holder] = children.get(holder, Cost(0)) + (Cost(0) if entry.envelope else entry.cost)
         return [
             top
             | {
-                "spent": children.get(key, 0) / UNITS,
-                "held": open_now.get(key, 0) / UNITS,
+                "spent": self._amount(children.get(key, Cost(0))),
+                "held": self._amount(open_now.get(key, Cost(0))),
                 "is_open": key in open_now,
-                "percent": percent_of(children.get(key, 0), total),
+                "percent": shares_in_words(children.get(key, Cost(0)), self._ledger.budget.whole),
             }
             for key, top in tops.items()
         ]
 
     def spent(self, most: int = 400) -> list[dict[str, Any]]:
         """The sum that looks were charged, after each of them; at most so many points, evenly chosen."""
-        total, points = 0, list[dict[str, Any]]()
+        total, points = Cost(0), list[dict[str, Any]]()
         for entry in self._ledger.entries(kind="reserve"):
-            if entry.units and not entry.envelope:
-                total += entry.units
-                points.append({"created": entry.created, "spent": total / UNITS})
+            if self._amount(entry.cost) and not entry.envelope:
+                total += entry.cost
+                points.append({"created": entry.created, "spent": self._amount(total)})
         step = max(len(points) // most, 1)
         return points[::step] + (points[-1:] if points and (len(points) - 1) % step else [])
+
+    def _amount(self, cost: Cost) -> float:
+        return wording.amounts_of(cost, self._ledger)["amount"]
 
     def entries(self, after: int = 0, limit: int = 50) -> dict[str, Any]:
         """The chain in order; one page of it. Stored answers stay in the ledger."""
@@ -90,7 +94,7 @@ class Account:
                     "question": entry.body.get("text"),
                     "key": entry.key,
                     "parent": entry.parent,
-                    "amount": entry.units / UNITS,
+                    **wording.amounts_of(entry.cost, self._ledger),
                     "head": entry.head,
                 }
             )

@@ -24,7 +24,8 @@ from maquette.web.auth import Door, Person
 from maquette.web.config import Config
 from maquette.web.explore import Catalog, free_name, short_name
 from maquette.web.jobs import CANCELLED, DONE, FAILED, RUNNING
-from maquette.web.link import Keeper, Link, WorkerGone
+from maquette.web.keeper import Keeper
+from maquette.web.link import Link, WorkerGone
 from maquette.web.pace import Pace
 from maquette.web.pages import Forbidden, Missing, words_of
 from maquette.web.requests import DiscoveryRequest, ReleaseRequest

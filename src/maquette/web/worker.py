@@ -21,6 +21,7 @@ from maquette.errors import MaquetteError
 from maquette.web import config as configs
 from maquette.web import link
 from maquette.web.holder import Holder
+from maquette.web.keeper import tell_parent
 from maquette.web.undeclared import UndeclaredTable, open_holder
 
 SWITCH_SECONDS = 0.001
@@ -41,7 +42,7 @@ class Handler(socketserver.StreamRequestHandler):
                 return
             reply = cast("Server", self.server).answer(message)
             try:
-                link.send(cast("BinaryIO", self.wfile), reply)
+                self.wfile.write(link.pack(reply))
             except OSError:
                 return
 
@@ -81,10 +82,10 @@ def main(arguments: list[str]) -> int:
     try:
         holder = open_holder(configs.load(Path(path)), table)
     except MaquetteError as error:
-        _say(failed=str(error))
+        tell_parent({"failed": str(error)})
         return error.exit_code
     except Exception as error:
-        _say(failed=f"internal error ({type(error).__name__}) while the table was opened")
+        tell_parent({"failed": f"internal error ({type(error).__name__}) while the table was opened"})
         return 1
     Path(place).unlink(missing_ok=True)
     mask = os.umask(0o117 if is_alone else 0o177)
@@ -94,17 +95,13 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN if not is_alone else signal.default_int_handler)
     if not is_alone:
         threading.Thread(target=_end_with_front, args=(server,), daemon=True).start()
-    _say(ready=table)
+    tell_parent({"ready": table})
     try:
         server.serve_forever(poll_interval=0.2)
     finally:
         holder.close()
         Path(place).unlink(missing_ok=True)
     return 0
-
-
-def _say(**words: Any) -> None:
-    link.tell_parent(words)
 
 
 def _end_with_front(server: Server) -> None:

@@ -25,7 +25,17 @@ from sqlalchemy import (
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.entry import FORMAT, GENESIS, NEWEST, Row, canonical, digest, next_row
+from maquette.accounting.ledger.entry import (
+    FORMAT,
+    GAUSSIAN_FORMAT,
+    GENESIS,
+    PARTS_FORMAT,
+    PERSONS_FORMAT,
+    Row,
+    canonical,
+    digest,
+    next_row,
+)
 from maquette.accounting.ledger.receipts import RECEIPT, sync
 from maquette.accounting.ledger.store import (
     APPLICATION_ID,
@@ -56,9 +66,11 @@ class Identity:
     @property
     def format(self) -> int:
         """What a program must be able to read to use the ledger."""
+        if self.budget.pure_units:
+            return PARTS_FORMAT
         if self.persons is not None or self.domain_fingerprint == BEFORE_DOMAIN:
-            return NEWEST
-        return 2 if self.budget.accounting == "gaussian" else FORMAT
+            return PERSONS_FORMAT
+        return GAUSSIAN_FORMAT if self.budget.accounting == "gaussian" else FORMAT
 
 
 def create(store: Store, identity: Identity) -> None:
@@ -77,13 +89,15 @@ def create(store: Store, identity: Identity) -> None:
 
 def genesis_body(row: Row) -> dict[str, Any]:
     """What the first entry commits to, from the account's row."""
-    words = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint")
+    words = ["name", "unit", "epsilon", "delta", "relation", "domain_fingerprint"]
+    words += ["pure_epsilon"] if "pure_epsilon" in row else []
     return {w: row[w] for w in words} | {"format": row["format"], "salt_sha256": digest(bytes(row["salt"]))}
 
 
 def _write_first_entry(connection: Connection, identity: Identity) -> None:
-    install(connection)
     budget = identity.budget
+    tables = schema.TWO_PARTS if budget.pure_units else schema.ONE_PART
+    install(connection, tables)
     row: dict[str, Any] = {
         "id": 1,
         "format": identity.format,
@@ -99,16 +113,23 @@ def _write_first_entry(connection: Connection, identity: Identity) -> None:
         "slack_total": budget.slack_units,
         "slack_spent": 0,
     }
+    if budget.pure_units:
+        row |= {
+            "pure_epsilon": repr(budget.pure_epsilon),
+            "pure_total": budget.pure_units,
+            "pure_spent": 0,
+        }
     first = next_row(
         "open",
         seq=1,
         prev=GENESIS,
         units=row["total"],
         slack=row["slack_total"],
+        pure=row.get("pure_total"),
         body=canonical(genesis_body(row)),
     )
-    connection.execute(insert(schema.entry).values(**first))
-    connection.execute(insert(schema.account).values(**row, seq=1, head=first["head"]))
+    connection.execute(insert(tables.entry).values(**first))
+    connection.execute(insert(tables.account).values(**row, seq=1, head=first["head"]))
 
 
 def _create_in_server(store: PostgresStore, identity: Identity) -> None:
@@ -190,13 +211,13 @@ def _already_exists(path: Path) -> LedgerError:
 
 
 _TABLES = ("account", "entry", "payload")
-_FIXED = "id, format, name, unit, epsilon, delta, relation, domain_fingerprint, salt, total, slack_total"
 
 
-def install(connection: Connection) -> None:
+def install(connection: Connection, tables: schema.Tables = schema.ONE_PART) -> None:
     """Create tables and triggers, inside the caller's transaction."""
-    schema.metadata.create_all(connection, checkfirst=False)
-    statements = _sqlite_triggers() if connection.dialect.name == "sqlite" else _postgres_triggers()
+    tables.metadata.create_all(connection, checkfirst=False)
+    fixed = ", ".join(schema.FIXED if tables is schema.TWO_PARTS else schema.FIXED[:1])
+    statements = _sqlite_triggers(fixed) if connection.dialect.name == "sqlite" else _postgres_triggers(fixed)
     for statement in statements:
         connection.exec_driver_sql(statement)
 
@@ -204,9 +225,10 @@ def install(connection: Connection) -> None:
 def check_schema(connection: Connection, *, location: str) -> None:
     """Refuse a database with anything else in it than was installed: a trigger or view can change what is counted."""
     if connection.dialect.name == "sqlite":
-        shape, reference = _sqlite_shape(connection), _installed()
+        shape, references = _sqlite_shape(connection), [_installed(tables) for tables in _KINDS]
     else:
-        shape, reference = _postgres_shape(connection), _POSTGRES
+        shape, references = _postgres_shape(connection), [_postgres(tables) for tables in _KINDS]
+    reference = min(references, key=lambda one: len(one.items() ^ shape.items()))
     for name in sorted(shape.keys() | reference.keys()):
         if shape.get(name) != reference.get(name):
             how = "lacks" if name not in shape else "has another" if name in reference else "has a foreign"
@@ -229,13 +251,16 @@ def _sqlite_shape(connection: Connection) -> Shape:
     }
 
 
+_KINDS = (schema.ONE_PART, schema.TWO_PARTS)
+
+
 @cache
-def _installed() -> Shape:
+def _installed(tables: schema.Tables) -> Shape:
     """What `install` makes, as this database itself tells it."""
     engine = create_engine("sqlite://")
     try:
         with engine.begin() as connection:
-            install(connection)
+            install(connection, tables)
             return _sqlite_shape(connection)
     finally:
         engine.dispose()
@@ -247,22 +272,26 @@ _ROW, _BEFORE, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 8, 16, 32
 _BODY = "BEGIN RAISE EXCEPTION 'the ledger is append-only'; END"
 
 
-_POSTGRES: Shape = {
-    **{("table", name): tuple(sorted(schema.metadata.tables[name].columns.keys())) for name in _TABLES},
-    **{
-        ("trigger", f"{t}_append_only"): (t, "O", _ROW | _BEFORE | _UPDATE | _DELETE, _BODY)
-        for t in _TABLES[1:]
-    },
-    **{("trigger", f"{t}_no_truncate"): (t, "O", _BEFORE | _TRUNCATE, _BODY) for t in _TABLES},
-    ("trigger", "account_no_delete"): ("account", "O", _ROW | _BEFORE | _DELETE, _BODY),
-    ("trigger", "account_fixed"): ("account", "O", _ROW | _BEFORE | _UPDATE, _BODY),
-    **{
-        ("check", str(constraint.name)): table
-        for table in _TABLES
-        for constraint in schema.metadata.tables[table].constraints
-        if isinstance(constraint, (CheckConstraint, UniqueConstraint))
-    },
-}
+@cache
+def _postgres(tables: schema.Tables) -> Shape:
+    """What `install` makes in a server, as `_postgres_shape` tells it."""
+    table_of = tables.metadata.tables
+    return {
+        **{("table", name): tuple(sorted(table_of[name].columns.keys())) for name in _TABLES},
+        **{
+            ("trigger", f"{t}_append_only"): (t, "O", _ROW | _BEFORE | _UPDATE | _DELETE, _BODY)
+            for t in _TABLES[1:]
+        },
+        **{("trigger", f"{t}_no_truncate"): (t, "O", _BEFORE | _TRUNCATE, _BODY) for t in _TABLES},
+        ("trigger", "account_no_delete"): ("account", "O", _ROW | _BEFORE | _DELETE, _BODY),
+        ("trigger", "account_fixed"): ("account", "O", _ROW | _BEFORE | _UPDATE, _BODY),
+        **{
+            ("check", str(constraint.name)): table
+            for table in _TABLES
+            for constraint in table_of[table].constraints
+            if isinstance(constraint, (CheckConstraint, UniqueConstraint))
+        },
+    }
 
 
 def _postgres_shape(connection: Connection) -> Shape:
@@ -303,7 +332,7 @@ FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n
 WHERE n.nspname = current_schema() AND c.relname IN ('account', 'entry', 'payload')"""
 
 
-def _sqlite_triggers() -> list[str]:
+def _sqlite_triggers(fixed: str) -> list[str]:
     refuse = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
     written = [
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} {refuse}"
@@ -313,11 +342,11 @@ def _sqlite_triggers() -> list[str]:
     return [
         *written,
         f"CREATE TRIGGER account_no_delete BEFORE DELETE ON account {refuse}",
-        f"CREATE TRIGGER account_fixed BEFORE UPDATE OF {_FIXED} ON account {refuse}",
+        f"CREATE TRIGGER account_fixed BEFORE UPDATE OF {fixed} ON account {refuse}",
     ]
 
 
-def _postgres_triggers() -> list[str]:
+def _postgres_triggers(fixed: str) -> list[str]:
     function = (
         "CREATE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$"
@@ -336,5 +365,5 @@ def _postgres_triggers() -> list[str]:
         *written,
         *emptied,
         f"CREATE TRIGGER account_no_delete BEFORE DELETE ON account FOR EACH ROW {refuse}",
-        f"CREATE TRIGGER account_fixed BEFORE UPDATE OF {_FIXED} ON account FOR EACH ROW {refuse}",
+        f"CREATE TRIGGER account_fixed BEFORE UPDATE OF {fixed} ON account FOR EACH ROW {refuse}",
     ]

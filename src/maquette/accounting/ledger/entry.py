@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,14 +12,17 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from sqlalchemy import (
+    ColumnClause,
     Connection,
     Executable,
     bindparam,
+    literal_column,
     select,
 )
 from sqlalchemy.dialects import sqlite
 
 from maquette import _check
+from maquette.accounting.budget import Cost
 from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import schema
 from maquette.errors import LedgerError, ParameterError
@@ -53,12 +55,13 @@ class Entry:
     settlement: Receipt | None = None
     fresh: bool = False
     """Was it written by this call, or found?"""
+    pure: int = 0
+    """What it charges to the pure part of a ledger in two parts."""
 
     @property
-    def settled(self) -> Receipt | None:
-        """Deprecated: use `settlement`."""
-        warnings.warn("Entry.settled is now Entry.settlement", DeprecationWarning, stacklevel=2)
-        return self.settlement
+    def cost(self) -> Cost:
+        """All that it charges, or gives back."""
+        return Cost(self.units, self.slack, self.pure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,11 @@ def check_words(**values: object) -> None:
 
 FORMAT = 1
 """The form of the chain."""
-NEWEST = 3
-"""The newest form of a ledger: 1 counts epsilon or rho, 2 counts mu^2 / 2, 3 protects persons with several records or
-was made before its domain: a reader of an older form would charge wrongly."""
+GAUSSIAN_FORMAT, PERSONS_FORMAT, PARTS_FORMAT = 2, 3, 4
+"""Forms of a ledger beside the first, which counts epsilon or rho: it counts mu^2 / 2, protects persons with several
+records or was made before its domain, has two parts. A reader of an older form would charge wrongly."""
+NEWEST = PARTS_FORMAT
+"""The newest form of a ledger."""
 GENESIS = "0" * 64
 
 FIELDS: Mapping[str, tuple[type, ...]] = {
@@ -125,6 +130,8 @@ FIELDS: Mapping[str, tuple[type, ...]] = {
     "created": (str,),
 }
 """What is hashed, in this order, and the only types that a column may hold."""
+_TWO_PARTS = {**FIELDS, "pure": (int,)}
+"""The same of a ledger in two parts."""
 
 
 class Row(Protocol):
@@ -132,13 +139,21 @@ class Row(Protocol):
 
     def __getitem__(self, name: str, /) -> Any: ...
 
+    def __contains__(self, name: object, /) -> bool: ...
+
+
+def amounts_of(row: Row) -> tuple[int, int, int]:
+    """Units, slack and pure units of an entry."""
+    return int(row["units"]), int(row["slack"]), int(row["pure"]) if "pure" in row else 0
+
 
 def head_of(row: Row) -> str:
     """The SHA-256 of an entry's canonical bytes; ValueError if a column holds what was never written there."""
-    for name, types in FIELDS.items():
+    fields = _TWO_PARTS if "pure" in row else FIELDS
+    for name, types in fields.items():
         if type(row[name]) not in types:
             raise ValueError(name)
-    text = json.dumps([row[name] for name in FIELDS], ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps([row[name] for name in fields], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(f"maquette-ledger-{FORMAT}\n{text}".encode("ascii")).hexdigest()
 
 
@@ -219,18 +234,21 @@ def driver(connection: Connection) -> sqlite3.Connection:
 
 # built once: making a statement costs more than running it
 _entry, _payload = schema.entry.c, schema.payload.c
-_LAST = Statement(select(schema.entry).order_by(_entry.seq.desc()).limit(1))
+ALL = cast("ColumnClause[Any]", literal_column("*"))
+"""Every column that the ledger has, of one part or of two."""
+_LAST = Statement(select(ALL).select_from(schema.entry).order_by(_entry.seq.desc()).limit(1))
 _BY_KEY = Statement(
-    select(schema.entry).where(_entry.key.in_(bindparam("keys", expanding=True))), many="keys"
+    select(ALL).select_from(schema.entry).where(_entry.key.in_(bindparam("keys", expanding=True))),
+    many="keys",
 )
 _PAYLOADS = Statement(
     select(schema.payload).where(_payload.key.in_(bindparam("keys", expanding=True))), many="keys"
 )
-_ACCOUNT = Statement(select(schema.account))
-_LOCKED_ACCOUNT = Statement(select(schema.account).with_for_update())
+_ACCOUNT = Statement(select(ALL).select_from(schema.account))
+_LOCKED_ACCOUNT = Statement(select(ALL).select_from(schema.account).with_for_update())
 _HEAD = Statement(select(_entry.head).where(_entry.seq == bindparam("place")))
-_NUMBERS = ("format", "total", "spent", "slack_total", "slack_spent", "seq")
-_TEXTS = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "head")
+_NUMBERS = ("format", "total", "spent", "slack_total", "slack_spent", "seq", "pure_total", "pure_spent")
+_TEXTS = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "head", "pure_epsilon")
 
 
 def read_account(connection: Connection, *, location: str, locked: bool = False) -> Mapping[str, Any]:
@@ -240,8 +258,9 @@ def read_account(connection: Connection, *, location: str, locked: bool = False)
         raise LedgerError(f"the ledger {location} has lost its account; restore a backup")
     values = rows[0]
     whole = (
-        all(type(values[name]) is int and values[name] >= 0 for name in _NUMBERS)
-        and all(type(values[name]) is str for name in _TEXTS)
+        (values["format"] == PARTS_FORMAT) == ("pure_total" in values)
+        and all(type(values[name]) is int and values[name] >= 0 for name in _NUMBERS if name in values)
+        and all(type(values[name]) is str for name in _TEXTS if name in values)
         and type(values["commitment"]) in (str, type(None))
         and type(values["salt"]) is bytes
     )
@@ -256,8 +275,8 @@ def head_at(connection: Connection, seq: int) -> str | None:
     return str(heads[0][0]) if heads else None
 
 
-def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]:
-    """A whole row of the chain: defaults, the time unless it is given, and the head."""
+def next_row(kind: str, *, seq: int, prev: str, pure: int | None = None, **values: Any) -> dict[str, Any]:
+    """A whole row of the chain: defaults, the time unless it is given, and the head; `pure` in two parts."""
     row: dict[str, Any] = {
         "key": "",
         "parent": None,
@@ -269,6 +288,7 @@ def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]
         "body": "{}",
         "payload_sha256": None,
     }
+    row |= {} if pure is None else {"pure": pure}
     row |= {"created": datetime.now(UTC).isoformat(timespec="milliseconds")} | values
     row |= {"seq": seq, "kind": kind, "prev": prev}
     row["head"] = head_of(row)
@@ -346,6 +366,7 @@ def to_entry(row: Row) -> Entry:
             prev=str(row["prev"]),
             head=str(row["head"]),
             created=str(row["created"]),
+            pure=amounts_of(row)[2],
         )
     except (TypeError, ValueError, RecursionError, OverflowError):
         raise LedgerError(

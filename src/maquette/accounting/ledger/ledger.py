@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,7 +59,7 @@ class Ledger(LedgerReader):
             self._writer.submit(lambda _: None)
 
     @classmethod
-    @checks("budget", "relation", "persons")
+    @checks("budget", "relation", "persons", "pure")
     def create(
         cls,
         location: str | Path,
@@ -68,14 +69,16 @@ class Ledger(LedgerReader):
         domain_fingerprint: str,
         name: str,
         persons: Persons | None = None,
+        pure: float | None = None,
     ) -> Ledger:
         """Make a new ledger at a path or postgresql URL. Its total is fixed from then on.
 
-        Of several processes that create the same ledger at once exactly one succeeds. A file is made readable for
-        its owner only.
+        `pure` is the part of epsilon that is kept for pure events, of a budget with a delta: nothing, unless it or
+        the budget says so. Of several processes that create the same ledger at once exactly one succeeds. A file is
+        made readable for its owner only.
         """
         store = locate(location)
-        create.create(store, _identity(name, budget, relation, domain_fingerprint, persons))
+        create.create(store, _identity(name, budget, relation, domain_fingerprint, persons, pure))
         return cls(store)
 
     @classmethod
@@ -94,7 +97,7 @@ class Ledger(LedgerReader):
             store.close()
 
     @classmethod
-    @checks("budget", "relation", "persons")
+    @checks("budget", "relation", "persons", "pure")
     def memory(
         cls,
         *,
@@ -103,10 +106,11 @@ class Ledger(LedgerReader):
         domain_fingerprint: str,
         name: str,
         persons: Persons | None = None,
+        pure: float | None = None,
     ) -> Ledger:
         """A ledger that is forgotten with the process: every promise but durability."""
         store = MemoryStore()
-        create.create(store, _identity(name, budget, relation, domain_fingerprint, persons))
+        create.create(store, _identity(name, budget, relation, domain_fingerprint, persons, pure))
         return cls(store)
 
     @checks("rate")
@@ -173,7 +177,7 @@ class Ledger(LedgerReader):
         except KeyReused:
             raise LedgerError(refusal) from None
 
-    @checks("request", "cost", "body", "envelope")
+    @checks("request", "cost", "body", "envelope", "pure")
     def reserve(
         self,
         key: str,
@@ -184,8 +188,12 @@ class Ledger(LedgerReader):
         body: Mapping[str, Any],
         parent: str | None = None,
         envelope: bool = False,
+        pure: Cost | None = None,
     ) -> Entry:
         """Set an amount aside, or pay. Durable when it returns.
+
+        `pure` is another way to charge it, to the pure part: of both the one is taken that takes the smaller share of
+        what pays, or the other where that is not left.
 
         `request` is the SHA-256 of the canonical public request. A key that is known with the same request returns
         its entry, with the answer in `payload` if there is one, and costs nothing; a key of another request raises
@@ -197,7 +205,7 @@ class Ledger(LedgerReader):
         """
         if envelope:
             body = dict(body) | {"blind": secrets.token_hex(16)}
-        reservation = _reservation(key, request, tag, cost, body, parent, envelope=envelope)
+        reservation = _reservation(key, request, tag, _ways(cost, pure), body, parent, envelope=envelope)
         return self._paced(parent, lambda t, pace: t.reserve(reservation, pace=pace), key)
 
     # Begin, look, store. Everything that may refuse is in `begin`; between a look and its return there is the store.
@@ -210,8 +218,10 @@ class Ledger(LedgerReader):
         with turn.lock:
             yield
 
-    @checks("record", "cost", "takes_look")
-    def begin(self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True) -> Entry:
+    @checks("record", "cost", "takes_look", "pure")
+    def begin(
+        self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True, pure: Cost | None = None
+    ) -> Entry:
         """Pay for one look, before it: rate, key, envelope and price are decided here and nowhere later.
 
         As `reserve`: a question that was answered comes back with its answer and costs nothing. One that was begun and
@@ -219,7 +229,8 @@ class Ledger(LedgerReader):
         its own (`KEY/again/1`), to the total: BudgetExceeded if that does not cover it. What another process may still
         be looking at is waited for. What is drawn without a look (a threshold) is not lost, and drawn again.
         """
-        reservation = _reservation(record.key, record.request, record.tag, cost, record.body, parent)
+        costs = _ways(cost, pure)
+        reservation = _reservation(record.key, record.request, record.tag, costs, record.body, parent)
 
         def reserve(transaction: Transaction, pace: Pace | None) -> Entry:
             return self._begun(transaction.reserve(reservation, pace=pace))
@@ -238,7 +249,7 @@ class Ledger(LedgerReader):
 
         Every key has to be new: KeyReused if another request took one, whatever it holds, and nothing is written.
         """
-        reservations = [_reservation(r.key, r.request, r.tag, Cost(0), r.body, parent) for r in records]
+        reservations = [_reservation(r.key, r.request, r.tag, _FREE, r.body, parent) for r in records]
 
         def begin(transaction: Transaction, pace: Pace | None) -> list[Entry]:
             return [self._begun(one) for one in transaction.begin_all(reservations, parent, pace=pace)]
@@ -314,7 +325,7 @@ class Ledger(LedgerReader):
 
         For values that need no look. A key that is known with the same request returns what is stored.
         """
-        reservation, data = _reservation(key, request, tag, cost, body, parent), bytes(payload)
+        reservation, data = _reservation(key, request, tag, (cost,), body, parent), bytes(payload)
 
         def both(transaction: Transaction, pace: Pace | None) -> Entry:
             entry = transaction.reserve(reservation, pace=pace)
@@ -330,7 +341,7 @@ class Ledger(LedgerReader):
 
         Every key has to be new: KeyReused if another request took one, whatever it holds, and nothing is written.
         """
-        reservations = [_reservation(r.key, r.request, r.tag, Cost(0), r.body, parent) for r in records]
+        reservations = [_reservation(r.key, r.request, r.tag, _FREE, r.body, parent) for r in records]
 
         def together(transaction: Transaction, pace: Pace | None) -> list[Entry]:
             transaction.begin_all(reservations, parent, pace=pace)
@@ -370,19 +381,33 @@ class Ledger(LedgerReader):
 
 
 def _identity(
-    name: str, budget: Budget, relation: Relation | str, domain_fingerprint: str, persons: Persons | None
+    name: str,
+    budget: Budget,
+    relation: Relation | str,
+    domain_fingerprint: str,
+    persons: Persons | None,
+    pure: float | None,
 ) -> Identity:
+    if pure is not None:
+        budget = replace(budget, pure_epsilon=pure)
     check_words(name=name, domain_fingerprint=domain_fingerprint)
     named = Relation.named(relation)
     check_relation(persons, named)
     return Identity(name, budget, named, domain_fingerprint, persons)
 
 
+_FREE = (Cost(0),)
+
+
+def _ways(cost: Cost, pure: Cost | None) -> tuple[Cost, ...]:
+    return (cost,) if pure is None else (cost, pure)
+
+
 def _reservation(
     key: str,
     request: str,
     tag: str,
-    cost: Cost,
+    costs: tuple[Cost, ...],
     body: Mapping[str, Any],
     parent: str | None,
     *,
@@ -403,4 +428,4 @@ def _reservation(
         raise ParameterError(
             "expected body as a dictionary that JSON can hold, without NaN or infinities"
         ) from None
-    return Reservation(key, request, tag, cost, text, parent, envelope)
+    return Reservation(key, request, tag, costs, text, parent, envelope)

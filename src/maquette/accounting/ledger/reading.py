@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from sqlalchemy import Connection, bindparam, select
 
 from maquette import _check
 from maquette._arguments import checks_arguments
-from maquette.accounting.budget import UNITS, Budget, Cost, accounting_of
+from maquette.accounting.budget import UNITS, Budget, Cost, Unit, accounting_of
 from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import create, folders, schema
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.accounting.ledger.entry import (
+    ALL,
     Entry,
     EntryHead,
     EntryKind,
@@ -47,6 +47,19 @@ DOMAIN_KEY, RAW_KEY = "(domain)", "(raw table)"
 _PAGE = 500
 
 
+class Part(NamedTuple):
+    """What is known of the units of one part of a budget."""
+
+    total: int
+    charged: int
+    """Paid for steps, for good."""
+    reserved: int
+
+    @property
+    def left(self) -> int:
+        return self.total - self.charged - self.reserved
+
+
 @dataclass(frozen=True, slots=True)
 class Balance:
     """The account at one moment; amounts in units and slack units."""
@@ -60,6 +73,10 @@ class Balance:
     reserved_units: int
     """The part of it that open envelopes hold and no step was charged; settling them gives it back."""
     slack_reserved: int
+    pure_total: int = 0
+    """Of the pure part, where the budget has two; and what of it is not left, or reserved."""
+    pure_spent: int = 0
+    pure_reserved: int = 0
 
     @property
     def left_units(self) -> int:
@@ -70,14 +87,23 @@ class Balance:
         """What was paid for steps, for good."""
         return self.spent_units - self.reserved_units
 
+    def parts(self, unit: Unit) -> dict[Unit, Part]:
+        """Each part by what it is counted in, that of the ledger's unit first; a part that is none is left out."""
+        whole = {unit: Part(self.total_units, self.charged_units, self.reserved_units)}
+        pure = Part(self.pure_total, self.pure_spent - self.pure_reserved, self.pure_reserved)
+        if not pure.total:
+            return whole
+        return (whole if self.total_units else {}) | {Unit.EPSILON: pure}
+
     @property
     def left(self) -> Cost:
-        """Both, as a cost that can still be paid."""
-        return Cost(self.left_units, self.slack_total - self.slack_spent)
+        """All of it, as a cost that can still be paid."""
+        return Cost(self.left_units, self.slack_total - self.slack_spent, self.pure_total - self.pure_spent)
 
 
 _CHILDREN = Statement(
-    select(schema.entry)
+    select(ALL)
+    .select_from(schema.entry)
     .where(schema.entry.c.parent == bindparam("holder"), schema.entry.c.seq > bindparam("after"))
     .order_by(schema.entry.c.seq)
     .limit(_PAGE)
@@ -126,6 +152,7 @@ class LedgerReader:
                 float(row["delta"]),
                 accounting_of(str(row["unit"])),
                 thresholds=self._made_for == BEFORE_DOMAIN,
+                pure_epsilon=float(row.get("pure_epsilon", 0)),
             )
         except (ValueError, TypeError, LookupError, ParameterError):
             raise LedgerError(f"the ledger {store.location} is damaged: its account cannot be read") from None
@@ -201,6 +228,9 @@ class LedgerReader:
             head=Receipt(int(row["seq"]), str(row["head"])),
             reserved_units=reservations.units,
             slack_reserved=reservations.slack,
+            pure_total=int(row.get("pure_total", 0)),
+            pure_spent=int(row.get("pure_spent", 0)),
+            pure_reserved=reservations.pure,
         )
 
     def open_envelopes(self) -> list[Envelope]:
@@ -257,7 +287,7 @@ class LedgerReader:
     ) -> Iterator[Entry]:
         """The chain in order, from the entry after `after`; with `payloads`, answers carry their bytes."""
         self._own_process()
-        query = select(schema.entry).order_by(schema.entry.c.seq).limit(_PAGE)
+        query = select(ALL).select_from(schema.entry).order_by(schema.entry.c.seq).limit(_PAGE)
         if kind is not None:
             query = query.where(schema.entry.c.kind == kind)
         if parent is not None:
@@ -291,12 +321,6 @@ class LedgerReader:
         with self._store.reading() as connection:
             return [EntryHead(*row) for row in _HEADS.tuples(connection, after=after)]
 
-    @checks_arguments
-    def outline(self, *, after: int = 0) -> list[EntryHead]:
-        """Deprecated: use `entry_heads`."""
-        warnings.warn("Ledger.outline is now Ledger.entry_heads", DeprecationWarning, stacklevel=2)
-        return self.entry_heads(after=after)
-
     @property
     def last_receipt(self) -> Receipt | None:
         """The receipt in the file beside the ledger, outside of its database."""
@@ -315,12 +339,6 @@ class LedgerReader:
             "--receipt); the next payment writes a new one",
             MissingReceiptWarning,
         )
-
-    @property
-    def kept(self) -> Receipt | None:
-        """Deprecated: use `last_receipt`."""
-        warnings.warn("Ledger.kept is now Ledger.last_receipt", DeprecationWarning, stacklevel=2)
-        return self.last_receipt
 
     @checks_arguments
     def holds(self, receipt: Receipt) -> bool:

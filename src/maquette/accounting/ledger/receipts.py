@@ -23,13 +23,13 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.ledger.entry import Receipt, Row, canonical
+from maquette.accounting.ledger.entry import Receipt, canonical
 from maquette.errors import LedgerError, ParameterError
 
 SLOT = 8192
@@ -48,6 +48,8 @@ class ChainState:
     slack_spent: int
     earlier: tuple[Receipt, ...] = ()
     """Ends before that, the newest first."""
+    pure_spent: int | None = None
+    """Of the pure part, where the ledger has one."""
 
     def followed_by(self, new: ChainState) -> ChainState:
         """The next end, with this one among the earlier."""
@@ -58,7 +60,7 @@ class ChainState:
                 new.end.sequence - sparse[-1].sequence
             ):
                 sparse.append(one)
-        return ChainState(new.opened, new.end, new.spent, new.slack_spent, tuple(sparse))
+        return replace(new, earlier=tuple(sparse))
 
     def pack(self) -> bytes:
         text = canonical(
@@ -69,6 +71,7 @@ class ChainState:
                 "slack_spent": self.slack_spent,
                 "earlier": [str(one) for one in self.earlier],
             }
+            | ({} if self.pure_spent is None else {"pure_spent": self.pure_spent})
         ).encode("ascii")
         whole = _MARK + hashlib.sha256(text).hexdigest().encode("ascii") + b"\n" + text
         if len(whole) >= SLOT:
@@ -90,6 +93,7 @@ class ChainState:
                 spent=int(fields["spent"]),
                 slack_spent=int(fields["slack_spent"]),
                 earlier=tuple(Receipt.parse(one) for one in fields["earlier"]),
+                pure_spent=int(fields["pure_spent"]) if "pure_spent" in fields else None,
             )
         except (ValueError, TypeError, LookupError, ParameterError):
             return None
@@ -149,7 +153,7 @@ class ReceiptFile:
 
 def check(
     state: ChainState | None,
-    account: Row,
+    account: Mapping[str, Any],
     head_at: Callable[[int], str | None],
     *,
     opened: str,
@@ -172,9 +176,9 @@ def check(
     if end.sequence < account["seq"]:
         same = head_at(end.sequence) == end.head
     else:
-        same = (end.head, state.spent, state.slack_spent) == tuple(
-            account[name] for name in ("head", "spent", "slack_spent")
-        )
+        pure = account.get("pure_spent")
+        here = (*(account[name] for name in ("head", "spent", "slack_spent")), pure)
+        same = (end.head, state.spent, state.slack_spent, state.pure_spent) == here
     if not same:
         raise LedgerError(
             f"the ledger {location} is not the one that its receipt knows: entry {end.sequence} or the account was "

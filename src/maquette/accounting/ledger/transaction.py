@@ -14,12 +14,31 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit, epsilon_for_units, percent_of
+from maquette.accounting.budget import (
+    SLACK_UNITS,
+    UNITS,
+    Cost,
+    Unit,
+    charged,
+    epsilon_for_units,
+    percent_of,
+)
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import (
+    ALL,
     Entry,
     Receipt,
     Statement,
@@ -41,9 +60,14 @@ SHORT = 512
 MAX_ENVELOPE_KEY = 180
 """Characters of the key of an envelope: its parts have keys of their own, `KEY/0001`, of at most 200."""
 
+_NOTHING = Cost(0)
 # built once: making a statement costs more than running it
-_NEW_STATE = Statement(update(schema.account), columns=("spent", "slack_spent", "seq", "head", "commitment"))
-_NEW_ENTRY = Statement(insert(schema.entry))
+_STATE = ("spent", "slack_spent", "seq", "head", "commitment")
+_NEW_STATE = {
+    schema.ONE_PART: Statement(update(schema.ONE_PART.account), columns=_STATE),
+    schema.TWO_PARTS: Statement(update(schema.TWO_PARTS.account), columns=(*_STATE, "pure_spent")),
+}
+_NEW_ENTRY = {tables: Statement(insert(tables.entry)) for tables in (schema.ONE_PART, schema.TWO_PARTS)}
 _NEW_PAYLOAD = Statement(insert(schema.payload))
 _entry, _child = schema.entry.c, schema.entry.alias("child").c
 _RECENT = Statement(
@@ -52,16 +76,22 @@ _RECENT = Statement(
     .order_by(_entry.seq.desc())
     .limit(bindparam("most"))
 )
-_SUMS = select(func.coalesce(func.sum(_entry.units), 0), func.coalesce(func.sum(_entry.slack), 0))
-_CHARGED = Statement(_SUMS.where(_entry.parent == bindparam("parent")))  # only reservations have a parent
-_GIVEN_BACK = Statement(
-    _SUMS.where(
-        _entry.kind == "settle",
-        _entry.key.in_(select(_child.key).where(_child.parent == bindparam("parent"))),
-    )
-)
+
+
+def _sums(*amounts: ColumnElement[int]) -> tuple[Statement, Statement]:
+    """What reservations inside an envelope charged, and what those of them that are settled gave back."""
+    sums = select(*(func.coalesce(func.sum(one), 0) for one in amounts)).select_from(schema.entry)
+    inside = _child.parent == bindparam("parent")
+    charged_inside = sums.where(_entry.parent == bindparam("parent"))  # only reservations have a parent
+    given_back = sums.where(_entry.kind == "settle", _entry.key.in_(select(_child.key).where(inside)))
+    return Statement(charged_inside), Statement(given_back)
+
+
+_CHARGED, _GIVEN_BACK = _sums(_entry.units, _entry.slack)
+_PURE_CHARGED, _PURE_GIVEN_BACK = _sums(literal_column("entry.pure", Integer))
 _OPEN = Statement(
-    select(schema.entry)
+    select(ALL)
+    .select_from(schema.entry)
     .where(
         _entry.kind == "reserve",
         _entry.envelope == 1,
@@ -99,7 +129,15 @@ def rest_of(connection: Connection, envelope: Entry) -> Cost:
     """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
     ((units, slack),) = _CHARGED.tuples(connection, parent=envelope.key)
     ((units_back, slack_back),) = _GIVEN_BACK.tuples(connection, parent=envelope.key)
-    left = envelope.units - int(units) + int(units_back), envelope.slack - int(slack) + int(slack_back)
+    pure = pure_back = 0
+    if envelope.pure:  # else it holds none that anything inside could have taken
+        ((pure,),) = _PURE_CHARGED.tuples(connection, parent=envelope.key)
+        ((pure_back,),) = _PURE_GIVEN_BACK.tuples(connection, parent=envelope.key)
+    left = (
+        envelope.units - int(units) + int(units_back),
+        envelope.slack - int(slack) + int(slack_back),
+        envelope.pure - int(pure) + int(pure_back),
+    )
     if min(left) < 0:
         raise LedgerError(
             f"reservation '{envelope.key}' paid for more than it holds: the ledger was edited; run "
@@ -133,7 +171,8 @@ class Reservation:
     key: str
     request: str
     tag: str
-    cost: Cost
+    costs: tuple[Cost, ...]
+    """How it may be charged: to one part of the budget, or to the other."""
     body: str
     parent: str | None
     envelope: bool
@@ -158,8 +197,9 @@ class Transaction:
         self._connection = connection
         row = read_account(connection, location=location, locked=True)
         self._name, self._unit, self._delta = str(row["name"]), str(row["unit"]), float(row["delta"])
-        self._total, self._slack_total = int(row["total"]), int(row["slack_total"])
-        self._spent, self._slack_spent = int(row["spent"]), int(row["slack_spent"])
+        self._tables = schema.tables_of(row)
+        self._total = Cost(int(row["total"]), int(row["slack_total"]), int(row.get("pure_total", 0)))
+        self._spent = Cost(int(row["spent"]), int(row["slack_spent"]), int(row.get("pure_spent", 0)))
         self._seq, self._head = int(row["seq"]), str(row["head"])
         self._commitment = cast("str | None", row["commitment"])
         check_head(connection, seq=self._seq, head=self._head)
@@ -173,23 +213,35 @@ class Transaction:
     @property
     def reached(self) -> ChainState:
         """Where the chain ends with this transaction, for the receipt that is kept."""
-        return ChainState(self._opened, Receipt(self._seq, self._head), self._spent, self._slack_spent)
+        spent, end = self._spent, Receipt(self._seq, self._head)
+        pure = spent.pure if self._has_parts else None
+        return ChainState(self._opened, end, spent.units, spent.slack, pure_spent=pure)
 
     @property
     def left(self) -> Cost:
-        return Cost(self._total - self._spent, self._slack_total - self._slack_spent)
+        total, spent = self._total, self._spent
+        pairs = ((total.units, spent.units), (total.slack, spent.slack), (total.pure, spent.pure))
+        return Cost(
+            *(max(0, whole - paid) for whole, paid in pairs)
+        )  # an edited account may say more than all
+
+    @property
+    def _has_parts(self) -> bool:
+        return self._tables is schema.TWO_PARTS
 
     def finish(self) -> None:
         """Write what was added and the account's new state; the caller commits."""
         self._flush()
         state = {
-            "spent": self._spent,
-            "slack_spent": self._slack_spent,
+            "spent": self._spent.units,
+            "slack_spent": self._spent.slack,
             "seq": self._seq,
             "head": self._head,
             "commitment": self._commitment,
         }
-        _NEW_STATE.write(self._connection, [state])
+        if self._has_parts:
+            state["pure_spent"] = self._spent.pure
+        _NEW_STATE[self._tables].write(self._connection, [state])
 
     def reserve(self, reservation: Reservation, *, pace: Pace | None = None) -> Entry:
         """`pace` is how often the reservation's parent may be drawn on."""
@@ -204,29 +256,34 @@ class Transaction:
                 f"expected the key of a release or session as at most {MAX_ENVELOPE_KEY} characters, which leaves room "
                 f"for the keys of its parts, got {len(reservation.key)}"
             )
-        if reservation.parent is None:
-            self._check_covered(reservation.cost, self.left, total=Cost(self._total, self._slack_total))
-            self._spent += reservation.cost.units
-            self._slack_spent += reservation.cost.slack
-        else:
-            holder = self._holder(reservation.parent)
-            if reservation.cost != Cost(0):  # what costs nothing needs no sum over all that was taken before
-                whole = Cost(holder.units, holder.slack)
-                self._check_covered(
-                    reservation.cost, self._rest_of(holder), total=whole, holder=reservation.parent
-                )
+        cost = self._charged(reservation)
         link = self._append(
             "reserve",
+            cost=cost,
             key=reservation.key,
             parent=reservation.parent,
             tag=reservation.tag,
             request=reservation.request,
-            units=reservation.cost.units,
-            slack=reservation.cost.slack,
             envelope=int(reservation.envelope),
             body=reservation.body,
         )
         return self._remember(link)
+
+    def _charged(self, reservation: Reservation) -> Cost:
+        """What a new reservation is charged: to the account, or inside the envelope that pays for it."""
+        costs, parent = reservation.costs, reservation.parent
+        if parent is None:
+            cost = charged(costs, whole=self._total, left=self.left)
+            self._check_covered(cost, self.left, total=self._total)
+            self._spent += cost
+            return cost
+        holder = self._holder(parent)
+        if Cost(0) in costs:  # what costs nothing needs no sum over all that was taken before
+            return Cost(0)
+        left = self._rest_of(holder)
+        cost = charged(costs, whole=holder.cost, left=left)
+        self._check_covered(cost, left, total=holder.cost, holder=parent)
+        return cost
 
     def begin_all(
         self, reservations: Sequence[Reservation], parent: str, *, pace: Pace | None
@@ -248,11 +305,9 @@ class Transaction:
             self._holder(entry.parent)
         number = next(i for i in itertools.count(1) if self._find(f"{entry.key}/again/{i}") is None)
         body = canonical(dict(entry.body) | {"again": number})
-        cost = Cost(entry.units, entry.slack)
+        key, costs = f"{entry.key}/again/{number}", (entry.cost,)
         try:
-            return self.reserve(
-                Reservation(f"{entry.key}/again/{number}", entry.request, entry.tag, cost, body, None, False)
-            )
+            return self.reserve(Reservation(key, entry.request, entry.tag, costs, body, None, False))
         except BudgetExceeded as error:
             raise BudgetExceeded(
                 f"what '{entry.key}' paid to see was lost before it was stored, and looking again is charged once "
@@ -290,11 +345,10 @@ class Transaction:
             return entry
         rest = self._rest_of(entry)
         if entry.parent is None:
-            self._spent -= rest.units
-            self._slack_spent -= rest.slack
+            self._spent -= rest
         elif self._reserved(entry.parent).settlement is not None:
             rest = Cost(0)  # the outer envelope was closed at this one's full amount
-        link = self._append("settle", key=key, units=rest.units, slack=rest.slack)
+        link = self._append("settle", cost=rest, key=key)
         return self._remember(replace(entry, settlement=Receipt(link.seq, link.head)))
 
     def bind(self, commitment: str) -> None:
@@ -316,10 +370,7 @@ class Transaction:
                 f"key '{reservation.key}' was used before for another request; give each request its own key"
             )
         # a stored answer is free; an unanswered reservation pays for exactly what it was reserved for
-        if entry.answered is None and (entry.units, entry.slack) != (
-            reservation.cost.units,
-            reservation.cost.slack,
-        ):
+        if entry.answered is None and entry.cost not in reservation.costs:
             raise KeyReused(
                 f"key '{reservation.key}' was reserved at another cost; give the changed request a new key"
             )
@@ -333,6 +384,9 @@ class Transaction:
             unit = "ratio" if self._unit == Unit.HALF_MU_SQUARED else "total variation"
             scale, parts = SLACK_UNITS, (cost.slack, left.slack, total.slack)
             what = f"the part set aside for noise that is exact within a proven bound ({unit}) of "
+        elif cost.pure > left.pure:
+            unit, scale, parts = Unit.EPSILON.value, UNITS, (cost.pure, left.pure, total.pure)
+            what = "the pure part of "
         else:
             return
         needed, rest, all_of_it = parts
@@ -350,15 +404,17 @@ class Transaction:
         """The epsilon that what is left is good for, at the ledger's own delta."""
         unit = Unit(self._unit)
         delta = 0.0 if unit.is_pure else self._delta
-        epsilon = epsilon_for_units(left.units, unit, delta=delta)
-        if epsilon is None:
-            return "nothing more fits"
-        return f"epsilon={epsilon:g}{f' with delta={delta:g}' if delta else ''} still fits"
+        offers: list[str] = []
+        if (epsilon := epsilon_for_units(left.units, unit, delta=delta)) is not None:
+            offers.append(f"epsilon={epsilon:g}{f' with delta={delta:g}' if delta else ''} still fits")
+        if (epsilon := epsilon_for_units(left.pure, Unit.EPSILON, delta=0.0)) is not None:
+            offers.append(f"a pure epsilon={epsilon:g} still fits")
+        return "; ".join(offers) or "nothing more fits"
 
     def _reserved_note(self) -> str:
         """What open envelopes hold, for a refusal: it is not left, but it may come back."""
         self._flush()
-        return reserved_note(reserved(self._connection).units, self._total)
+        return reserved_note(reserved(self._connection).units, self._total.units)
 
     def _reserved(self, key: str) -> Entry:
         entry = self._find(key)
@@ -393,14 +449,17 @@ class Transaction:
         self._entries[reservation.key] = reservation
         return replace(reservation, fresh=True)
 
-    def _append(self, kind: str, **values: Any) -> Entry:
-        row = next_row(kind, seq=self._seq + 1, prev=self._head, **values)
+    def _append(self, kind: str, cost: Cost = _NOTHING, **values: Any) -> Entry:
+        amounts: dict[str, Any] = {"units": cost.units, "slack": cost.slack}
+        if self._has_parts:
+            amounts["pure"] = cost.pure
+        row = next_row(kind, seq=self._seq + 1, prev=self._head, **amounts, **values)
         self._rows.append(row)
         self._seq, self._head, self.dirty = int(row["seq"]), str(row["head"]), True
         return to_entry(row)
 
     def _flush(self) -> None:
-        for statement, rows in ((_NEW_ENTRY, self._rows), (_NEW_PAYLOAD, self._payloads)):
+        for statement, rows in ((_NEW_ENTRY[self._tables], self._rows), (_NEW_PAYLOAD, self._payloads)):
             if rows:
                 statement.write(self._connection, rows)
         self._rows, self._payloads = [], []

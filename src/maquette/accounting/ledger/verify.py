@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, func, select
+from sqlalchemy import Connection, Select, Table, and_, bindparam, func, select
 
 from maquette.accounting.budget import Cost
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.create import genesis_body
 from maquette.accounting.ledger.entry import (
+    ALL,
     GENESIS,
     Receipt,
     Row,
     Statement,
+    amounts_of,
     canonical,
     digest,
     find_all,
@@ -29,17 +32,31 @@ from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.transaction import Reservation, Transaction, open_envelopes
 from maquette.errors import LedgerError
 
-_FIXED = Statement(select(schema.entry).where(schema.entry.c.key == "").order_by(schema.entry.c.seq))
+_FIXED = Statement(
+    select(ALL).select_from(schema.entry).where(schema.entry.c.key == "").order_by(schema.entry.c.seq)
+)
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What an entry that was edited may cause."""
 
 
+Amounts = tuple[int, int, int]
+"""Units, slack and pure units; an edited entry may have any."""
+
+
+def _sum(first: Amounts, second: Amounts, sign: int = 1) -> Amounts:
+    units, slack, pure = (a + sign * b for a, b in zip(first, second, strict=True))
+    return units, slack, pure
+
+
+def _total_of(account: Mapping[str, Any]) -> Amounts:
+    return int(account["total"]), int(account["slack_total"]), int(account.get("pure_total", 0))
+
+
 @dataclass(slots=True)
 class _Reservation:
-    """A reservation during the replay; `units` and `slack` are what it has not given to children."""
+    """A reservation during the replay; `left` is what it has not given to children."""
 
-    units: int
-    slack: int
+    left: Amounts
     parent: str | None
     envelope: bool
     answered: bool = False
@@ -50,12 +67,10 @@ class _Reservation:
 class Replay:
     """The state that the entries so far must have led to."""
 
-    total: int
-    slack_total: int
+    total: Amounts
     seq: int = 0
     head: str = GENESIS
-    spent: int = 0
-    slack_spent: int = 0
+    spent: Amounts = (0, 0, 0)
     answers: int = 0
     commitment: str | None = None
     reservations: dict[str, _Reservation] = field(default_factory=dict[str, _Reservation])
@@ -82,23 +97,19 @@ class Replay:
 
     def _reserve(self, row: Row) -> None:
         _require(row["key"] not in self.reservations, "its key is reserved twice")
-        units, slack, parent = int(row["units"]), int(row["slack"]), row["parent"]
+        amounts, parent = amounts_of(row), row["parent"]
         if parent is None:
-            self.spent += units
-            self.slack_spent += slack
-            _require(
-                self.spent <= self.total and self.slack_spent <= self.slack_total, "it overspends the budget"
-            )
+            self.spent = _sum(self.spent, amounts)
+            _require(min(_sum(self.total, self.spent, -1)) >= 0, "it overspends the budget")
         else:
             holder = self.reservations.get(parent)
             _require(
                 holder is not None and holder.envelope and not holder.is_settled, "its parent is not open"
             )
             assert holder is not None
-            holder.units -= units
-            holder.slack -= slack
-            _require(holder.units >= 0 and holder.slack >= 0, "it overspends its parent")
-        self.reservations[row["key"]] = _Reservation(units, slack, parent, bool(row["envelope"]))
+            holder.left = _sum(holder.left, amounts, -1)
+            _require(min(holder.left) >= 0, "it overspends its parent")
+        self.reservations[row["key"]] = _Reservation(amounts, parent, bool(row["envelope"]))
 
     def _answer(self, row: Row) -> None:
         reservation = self.reservations.get(row["key"])
@@ -121,14 +132,12 @@ class Replay:
         reservation.is_settled = True
         holder = None if reservation.parent is None else self.reservations[reservation.parent]
         lost = holder is not None and holder.is_settled
-        back = (0, 0) if lost else (reservation.units, reservation.slack)
-        _require((row["units"], row["slack"]) == back, "it gives back the wrong amount")
+        back = (0, 0, 0) if lost else reservation.left
+        _require(amounts_of(row) == back, "it gives back the wrong amount")
         if holder is not None:
-            holder.units += back[0]
-            holder.slack += back[1]
+            holder.left = _sum(holder.left, back)
         else:
-            self.spent -= back[0]
-            self.slack_spent -= back[1]
+            self.spent = _sum(self.spent, back, -1)
 
 
 def check_opening(connection: Connection, *, location: str) -> None:
@@ -151,9 +160,9 @@ def check_opening(connection: Connection, *, location: str) -> None:
 def verify(connection: Connection, *, location: str, receipt: Receipt | None = None) -> Receipt:
     """Read everything; LedgerError names the first entry that is not as it was written."""
     account = read_account(connection, location=location)
-    replay = Replay(total=int(account["total"]), slack_total=int(account["slack_total"]))
+    replay = Replay(_total_of(account))
     met = None
-    for row in _rows(connection):
+    for row in _rows(connection, schema.tables_of(account).entry):
         try:
             if replay.seq == 0:
                 _check_opening(row, account)
@@ -176,32 +185,32 @@ def verify(connection: Connection, *, location: str, receipt: Receipt | None = N
     return Receipt(replay.seq, replay.head)
 
 
-def _rows(connection: Connection) -> Iterator[Row]:
-    answers = and_(schema.entry.c.kind == "answer", schema.payload.c.key == schema.entry.c.key)
+def _rows(connection: Connection, entry: Table) -> Iterator[Row]:
+    answers = and_(entry.c.kind == "answer", schema.payload.c.key == entry.c.key)
     query = (
-        select(schema.entry, schema.payload.c.data)
-        .select_from(schema.entry.outerjoin(schema.payload, answers))
-        .order_by(schema.entry.c.seq)
+        select(entry, schema.payload.c.data)
+        .select_from(entry.outerjoin(schema.payload, answers))
+        .order_by(entry.c.seq)
     )
     yield from connection.execute(query, execution_options={"yield_per": 200}).mappings()
 
 
-def _check_opening(row: Row, account: Row) -> None:
+def _check_opening(row: Row, account: Mapping[str, Any]) -> None:
     _require(
-        row["body"] == canonical(genesis_body(account))
-        and (row["units"], row["slack"]) == (account["total"], account["slack_total"]),
+        row["body"] == canonical(genesis_body(account)) and amounts_of(row) == _total_of(account),
         "the account differs from the one that was opened",
     )
 
 
-def _check_account(replay: Replay, account: Row, location: str) -> None:
+def _check_account(replay: Replay, account: Mapping[str, Any], location: str) -> None:
     reached = {
         "seq": replay.seq,
         "head": replay.head,
-        "spent": replay.spent,
-        "slack_spent": replay.slack_spent,
+        **dict(zip(("spent", "slack_spent", "pure_spent"), replay.spent, strict=True)),
         "commitment": replay.commitment,
     }
+    if "pure_spent" not in account:
+        del reached["pure_spent"]
     for name, value in reached.items():
         if account[name] != value:
             raise LedgerError(
@@ -231,10 +240,11 @@ def _require(holds: bool, wrong: str) -> None:
 # reservation charges what is missing to S + F.
 
 
-_entry = schema.entry.c
-_STEPS = select(func.coalesce(func.sum(_entry.units), 0), func.coalesce(func.sum(_entry.slack), 0)).where(
-    _entry.kind == "reserve", _entry.envelope == 0, _entry.seq > bindparam("after")
-)
+def _steps(entry: Table) -> Select[Any]:
+    """What looks and declarations after an entry charged, envelopes apart."""
+    names = [name for name in ("units", "slack", "pure") if name in entry.c]
+    sums = select(*(func.coalesce(func.sum(entry.c[name]), 0) for name in names))
+    return sums.where(entry.c.kind == "reserve", entry.c.envelope == 0, entry.c.seq > bindparam("after"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,16 +291,21 @@ def _charge(connection: Connection, transaction: Transaction, state: ChainState)
         for one in (*state.earlier, Receipt(1, state.opened))
         if head_at(connection, one.sequence) == one.head
     )
-    units, slack = connection.execute(_STEPS, {"after": agreed.sequence}).one()
-    owed = Cost(state.spent + int(units), state.slack_spent + int(slack))
+    tables = schema.tables_of(read_account(connection, location="memory"))
+    steps = Cost(*map(int, connection.execute(_steps(tables.entry), {"after": agreed.sequence}).one()))
+    owed = Cost(state.spent, state.slack_spent, state.pure_spent or 0) + steps
     for envelope in reversed(open_envelopes(connection)):
         transaction.settle(envelope.entry.key)
     reached, left = transaction.reached, transaction.left
-    missing = Cost(max(0, owed.units - reached.spent), max(0, owed.slack - reached.slack_spent))
-    cost = Cost(min(missing.units, left.units), min(missing.slack, left.slack))
+    missing = Cost(
+        max(0, owed.units - reached.spent),
+        max(0, owed.slack - reached.slack_spent),
+        max(0, owed.pure - (reached.pure_spent or 0)),
+    )
+    cost = Cost(min(missing.units, left.units), min(missing.slack, left.slack), min(missing.pure, left.pure))
     body = canonical({"ask": "lost", "receipt": str(state.end), "agreed": str(agreed)})
     key = f"lost-{state.end.sequence}-{state.end.head[:16]}"
     if (charged := find_all(connection, {key})[key]) is not None:
-        return Recovered(state.end, agreed, Cost(charged.units, charged.slack), exceeded=False)
-    transaction.reserve(Reservation(key, digest(body.encode()), "lost", cost, body, None, False))
+        return Recovered(state.end, agreed, charged.cost, exceeded=False)
+    transaction.reserve(Reservation(key, digest(body.encode()), "lost", (cost,), body, None, False))
     return Recovered(state.end, agreed, cost, cost != missing)
