@@ -18,8 +18,8 @@ from scipy import stats
 
 from benchmarks.service import Client, prepare, processes, question, service, warm_up
 from maquette import demo
+from maquette.core.noise import SystemNoise
 from maquette.domain import Domain
-from maquette.samplers.noise import SystemNoise
 
 TICK = 25
 """Milliseconds of the tick of replies, as a service has it by default."""

@@ -28,10 +28,10 @@ from scipy.special import ndtr
 
 import maquette as mq
 from benchmarks import _accuracy, tables
-from maquette.accounting.budget import UNITS, Unit
+from maquette.core.budget import UNITS, Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import Task
+from maquette.owner import exact_answers
 from maquette.queries.marginals import Marginals
 from maquette.sculpt import allocation
 from maquette.sculpt.allocation import attribute_sets

@@ -18,11 +18,11 @@ from scipy.stats import binomtest
 
 import maquette as mq
 from benchmarks import tables
-from maquette.accounting.budget import UNITS, split
-from maquette.gate.handle import exact_answers
+from maquette.core.budget import UNITS, split
+from maquette.core.laws import Gaussian, IndependentLaw, Laplace
 from maquette.mechanisms.base import MECHANISMS
+from maquette.owner import exact_answers
 from maquette.queries.marginals import Marginals
-from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 from maquette.releasing.planning import best_accounting
 from maquette.theory import quantiles
 from maquette.theory.quantiles import law_at

@@ -21,9 +21,9 @@ from scipy.stats import binomtest
 
 import maquette as mq
 from benchmarks import tables
-from maquette.gate.handle import Table
-from maquette.questions.class_errors import gaps, largest_gap
-from maquette.questions.classes import CLASSES, ClassTable
+from maquette.core.class_errors import gaps, largest_gap
+from maquette.owner import Table
+from maquette.queries.classes import CLASSES, ClassTable
 from maquette.releasing.certify import default_classes
 from maquette.results.statements import ClassCertificate
 

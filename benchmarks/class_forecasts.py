@@ -22,7 +22,7 @@ import maquette as mq
 from benchmarks import calibrate, tables
 from benchmarks.class_certificates import NAMES, largest_errors, ledger_of
 from maquette.domain import Attribute, Domain, Kind
-from maquette.questions.classes import CLASSES
+from maquette.queries.classes import CLASSES
 from maquette.releasing.certify import MANY, SMALL_PAIRS, TYPICAL, USEFUL
 
 SMALL_ONES = "one small attribute"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.counting import SIZES
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind
-from maquette.vault.engine import MemoryEngine
 
 ROWS = 10**6
 ROUNDS = 9

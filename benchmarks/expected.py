@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks import calibrate, tables
 from benchmarks.families import cells, generators
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Relation
 from maquette.mechanisms.base import TYPICAL_ROWS, Task
 from maquette.releasing import planning

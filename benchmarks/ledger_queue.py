@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.ledger import ALONE, CLIENTS, EACH, _charge, _measure
 from maquette.accounting import Budget
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.store import SqliteStore
+from maquette.core.ledger.store import SqliteStore
 from maquette.domain import Relation
 
 PROCESSES, SECONDS = 8, 20.0

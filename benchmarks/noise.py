@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from maquette.samplers import noise as samplers
-from maquette.samplers.laws import HalfGaussian, SystemBits
-from maquette.samplers.noise import Table
+from maquette.core import noise as samplers
+from maquette.core.inversion import HalfGaussian, SystemBits
+from maquette.core.noise import Table
 
 OURS = 4_000_000
 THEIRS = 40_000

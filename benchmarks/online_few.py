@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import maquette as mq
-from maquette.accounting.budget import UNITS
+from maquette.core.budget import UNITS
 from maquette.domain import Attribute, Kind
 from maquette.sessions import Refusal
 from maquette.theory import ratios

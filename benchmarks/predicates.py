@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from maquette.core.rows.coding import coders
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
 from maquette.queries import Predicate, where
 from maquette.queries.names import quote
-from maquette.vault.coding import coders
 
 TABLES = 250
 PREDICATES = 50

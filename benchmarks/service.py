@@ -36,8 +36,8 @@ import psutil
 
 from benchmarks import ledger
 from maquette import demo
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.web import config as configs
 from maquette.web.auth import Door

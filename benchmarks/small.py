@@ -26,8 +26,8 @@ import maquette as mq
 from benchmarks import tables
 from benchmarks.__main__ import append_each
 from benchmarks.certificates import summary
-from maquette.accounting.budget import UNITS
-from maquette.gate.handle import exact_answers
+from maquette.core.budget import UNITS
+from maquette.owner import exact_answers
 from maquette.queries.base import Queries
 
 TABLES = {"penguins": 15.0, "pums_1000": 5.5, "titanic": 6.5}

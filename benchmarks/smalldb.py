@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.inversion import SystemBits
+from maquette.core.prices import Prices
 from maquette.domain import Attribute, Domain, Kind
-from maquette.gate.prices import Prices
-from maquette.questions.atoms import Atoms, layout
-from maquette.questions.draws import Family, family
+from maquette.samplers.atoms import Atoms, layout
 from maquette.samplers.brackets import Scale, Uniform
-from maquette.samplers.laws import SystemBits
 from maquette.samplers.lists import Column, Listed, all_multisets, levels_of
 from maquette.samplers.ordered import Base, Intervals, Nested, Node, Thresholds
 from maquette.samplers.slices import Blocks, Slices
+from maquette.samplers.structures import Family, family
 from maquette.samplers.trees import Forest
 from maquette.samplers.trellis import Trellis
 

@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maquette as mq
-from maquette.accounting.budget import Budget
-from maquette.accounting.events import Event, Receipt
 from maquette.core.answering import joined, parts_of
+from maquette.core.binned import Binned
+from maquette.core.budget import Budget
+from maquette.core.curator import Curator
+from maquette.core.events import Event, Receipt
 from maquette.core.forms import QueryForms
+from maquette.core.noise import Counts, Selection
+from maquette.core.rows.engine import Engine
 from maquette.domain import Domain, Relation
-from maquette.gate.curator import Curator
 from maquette.queries.base import Margin
-from maquette.questions.binned import Binned
 from maquette.samplers.draw import EXACT_DRAWS
-from maquette.samplers.noise import Counts, Selection
-from maquette.vault.engine import Engine
 
 MAX_STORED_CELLS = 2**24
 """Cells of exact tables that are kept between runs."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import maquette as mq
 from benchmarks import tables
 from benchmarks._accuracy import DELTA
-from maquette.accounting.conversions import rho_cks
+from maquette.core.conversions import rho_cks
 from maquette.domain import Domain
 from maquette.models.answers import Answers, SmallDatabase
 

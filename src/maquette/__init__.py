@@ -11,7 +11,7 @@ from maquette._version import __version__ as __version__
 
 _HOMES = {
     "maquette": ("lessons", "theory"),
-    "maquette.accounting.budget": ("Budget",),
+    "maquette.core.budget": ("Budget",),
     "maquette.accounting.ledger": ("Ledger",),
     "maquette.api": ("release",),
     "maquette.audit.evaluate": ("evaluate",),
@@ -36,7 +36,7 @@ _HOMES = {
         "WeakPrivacyWarning",
         "WorkloadError",
     ),
-    "maquette.gate.handle": ("Table", "draft", "fit_report", "open"),
+    "maquette.owner": ("Table", "draft", "fit_report", "open"),
     "maquette.mechanisms.smalldb": ("SmallDb",),
     "maquette.queries": (
         "Queries",

@@ -3,7 +3,7 @@
 # ruff: noqa: A004, I001
 from maquette import lessons as lessons, theory as theory
 from maquette._version import __version__ as __version__
-from maquette.accounting.budget import Budget as Budget
+from maquette.core.budget import Budget as Budget
 from maquette.accounting.ledger import Ledger as Ledger
 from maquette.api import release as release
 from maquette.audit.evaluate import evaluate as evaluate
@@ -28,7 +28,7 @@ from maquette.errors import (
     WeakPrivacyWarning as WeakPrivacyWarning,
     WorkloadError as WorkloadError,
 )
-from maquette.gate.handle import Table as Table, draft as draft, fit_report as fit_report, open as open
+from maquette.owner import Table as Table, draft as draft, fit_report as fit_report, open as open
 from maquette.mechanisms.smalldb import SmallDb as SmallDb
 from maquette.queries import (
     Queries as Queries,

@@ -9,20 +9,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from maquette._arguments import checks_arguments
-from maquette.accounting.budget import UNITS, Accounting, Budget, Unit
-from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Entry, Ledger
+from maquette.core._arguments import checks_arguments
+from maquette.core.budget import UNITS, Accounting, Budget, Unit
+from maquette.core.curator import Curator
+from maquette.core.events import Receipt
+from maquette.core.measurement import Size
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError, WorkloadError
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
 from maquette.mechanisms import postprocess
 from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
 from maquette.mechanisms.postprocess import expanded
 from maquette.models.answers import generator
+from maquette.owner import Table
 from maquette.queries.base import Queries
-from maquette.questions.measurement import Size
 from maquette.releasing import planning
 from maquette.releasing.certify import (
     can_be_certified,

@@ -145,7 +145,7 @@ def release(source: Path, declared: Path, *, progress: Callable[[str, float], No
     A second run repeats the first at no cost, as the ledger knows the request.
     """
     from maquette import api
-    from maquette.gate import handle
+    from maquette import owner as handle
     from maquette.queries import marginals
 
     universe = Domain.load(declared)

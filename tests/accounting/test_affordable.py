@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from maquette.accounting.budget import (
+from maquette.accounting.ledger import Ledger
+from maquette.core.budget import (
     DIGITS,
     Budget,
     Cost,
@@ -14,7 +15,6 @@ from maquette.accounting.budget import (
     release_cost,
     what_fits,
 )
-from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, ParameterError
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maquette.accounting import SLACK_UNITS, UNITS, Budget, Cost, split
-from maquette.accounting.conversions import exp_up, rho_cks
+from maquette.core.conversions import exp_up, rho_cks
 from maquette.errors import ParameterError
 from support.zcdp import delta_of_rho
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from maquette.accounting import conversions as c
+from maquette.core import conversions as c
 from maquette.errors import ParameterError
 
 

@@ -11,8 +11,8 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
 from maquette.accounting import UNITS, ComposedEvent, GaussianEvent, LaplaceEvent
-from maquette.accounting.budget import Unit
-from maquette.accounting.conversions import rho_cks
+from maquette.core.budget import Unit
+from maquette.core.conversions import rho_cks
 
 pytestmark = pytest.mark.slow  # loading the accountant alone takes seconds
 

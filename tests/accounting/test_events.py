@@ -18,8 +18,8 @@ from maquette.accounting import (
     PureEvent,
     SelectionEvent,
 )
-from maquette.accounting.budget import Unit
-from maquette.accounting.events import Event, from_dict
+from maquette.core.budget import Unit
+from maquette.core.events import Event, from_dict
 from maquette.errors import MechanismError, ParameterError
 
 THIRD = Fraction(1, 3)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maquette.accounting import SLACK_UNITS, UNITS, Budget, budget, conversions
-from maquette.accounting.conversions import half_square
+from maquette.accounting import SLACK_UNITS, UNITS, Budget
+from maquette.core import budget, conversions
+from maquette.core.conversions import half_square
 from maquette.errors import ParameterError
 
 mpmath.mp.dps = 60

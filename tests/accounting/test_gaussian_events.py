@@ -1,6 +1,6 @@
 """What events cost by Gaussian differential privacy: whole numbers, projections, pure events, adaptive choices.
 
-Each step of the argument in `maquette/accounting/conversions.py` is summed up or integrated numerically, beside a claim
+Each step of the argument in `maquette/core/conversions.py` is summed up or integrated numerically, beside a claim
 that goes a little further and fails.
 """
 
@@ -23,9 +23,9 @@ from maquette.accounting import (
     SmoothedEvent,
     SparseEvent,
 )
-from maquette.accounting.budget import Unit
-from maquette.accounting.conversions import SMOOTHING, half_square_of_rho, log_ratio
-from maquette.accounting.events import from_dict
+from maquette.core.budget import Unit
+from maquette.core.conversions import SMOOTHING, half_square_of_rho, log_ratio
+from maquette.core.events import from_dict
 from maquette.errors import MechanismError, ParameterError
 from support.privacy_lattice import ProjectedNoise, changes, projected
 

@@ -10,17 +10,18 @@ import pandas as pd
 import pytest
 
 import maquette as mq
-from maquette.accounting import SLACK_UNITS, UNITS, Budget, Cost, events
-from maquette.accounting import budget as unit_module
-from maquette.accounting.budget import Unit, share_of_slack
-from maquette.accounting.ledger import Ledger, store
+from maquette.accounting import SLACK_UNITS, UNITS, Budget, Cost
+from maquette.accounting.ledger import Ledger
+from maquette.core import budget as unit_module
+from maquette.core import events, prices
+from maquette.core.budget import Unit, share_of_slack
+from maquette.core.curator import Curator
+from maquette.core.laws import NoiseRequest
+from maquette.core.ledger import store
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
-from maquette.gate import prices
-from maquette.gate.curator import Curator
 from maquette.mechanisms.base import MECHANISMS, Task
 from maquette.queries.base import Sensitivity
-from maquette.questions.noise import NoiseRequest
 from maquette.releasing.planning import best_accounting
 from maquette.samplers.draw import EXACT_DRAWS
 from support.cli_files import call, desk, refused

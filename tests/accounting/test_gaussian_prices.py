@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.accounting import UNITS
-from maquette.accounting.budget import Unit
-from maquette.gate import prices
+from maquette.core import prices
+from maquette.core.budget import Unit
+from maquette.core.laws import NoiseRequest, sigma_of
 from maquette.queries.base import Sensitivity
-from maquette.questions.noise import NoiseRequest, sigma_of
 from maquette.theory.quantiles import law_at
 from support.priced import priced
 

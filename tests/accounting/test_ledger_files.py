@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from maquette.accounting.ledger import Ledger, Receipt, entry, store
-from maquette.accounting.ledger import create as birth
+from maquette.accounting.ledger import Ledger, Receipt
+from maquette.core.ledger import create as birth
+from maquette.core.ledger import entry, store
 from maquette.errors import LedgerError
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maquette.accounting import Cost
 from maquette.accounting.ledger import Ledger, Rate
-from maquette.accounting.ledger.writer import _Job
+from maquette.core.ledger.writer import _Job
 from maquette.errors import MaquetteError
 from support.ledger_cases import digest, memory, pay
 
@@ -111,7 +111,7 @@ def test_a_group_equals_the_sequence(calls):
 
 
 def test_the_comparison_sees_a_group_that_forgets_what_its_parts_took(monkeypatch):
-    from maquette.accounting.ledger.transaction import Transaction
+    from maquette.core.ledger.transaction import Transaction
 
     calls = [reserve("a", 15, "bert", False), reserve("b", 15, "bert", False)]
     assert together(opened(), calls) == one_by_one(opened(), calls)

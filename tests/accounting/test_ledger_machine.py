@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from maquette.accounting import Cost
 from maquette.accounting.ledger import Ledger, Receipt
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.core.ledger.transaction import Transaction
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database

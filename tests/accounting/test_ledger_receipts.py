@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from maquette.accounting.ledger import Ledger, Receipt, receipts
-from maquette.accounting.ledger.receipts import SLOT, ChainState
+from maquette.accounting.ledger import Ledger, Receipt
+from maquette.core.ledger import receipts
+from maquette.core.ledger.receipts import SLOT, ChainState
 from maquette.errors import LedgerError, MaquetteError, ParameterError
 from support.cli_files import call, desk, refused
 from support.ledger_cases import create, pay

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger, Record
+from maquette.core.budget import Budget, Cost
 from maquette.domain import Relation
 from maquette.errors import KeyReused, LedgerError
 

@@ -240,7 +240,7 @@ def test_a_ledger_is_for_one_domain_and_relation(make):
 
 
 def test_entries_come_in_order_and_may_be_written_meanwhile(make, monkeypatch):
-    monkeypatch.setattr("maquette.accounting.ledger.reading._PAGE", 3)
+    monkeypatch.setattr("maquette.core.ledger.reading._PAGE", 3)
     ledger = make()
     for i in range(7):
         pay(ledger, f"k{i}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import bindparam, create_engine, insert, select, update
 
-from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.entry import Statement
+from maquette.core.ledger import schema
+from maquette.core.ledger.entry import Statement
 from support.ledger_cases import create, pay
 
 _entry = schema.entry.c

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from maquette.accounting import Cost
-from maquette.accounting.ledger import Ledger, Receipt, entry, schema
+from maquette.accounting.ledger import Ledger, Receipt
+from maquette.core.ledger import entry, schema
 from maquette.errors import LedgerError
 from support.ledger_cases import create, pay
 from support.ledger_postgres import new_database
@@ -238,7 +239,7 @@ def test_a_history_rewritten_with_new_hashes_is_found_by_a_receipt(copy, seq):
 def test_a_rewritten_history_must_still_follow_the_rules(copy, seq, change, reason, monkeypatch):
     """New hashes do not help where the entries themselves break a rule."""
     monkeypatch.setattr(
-        "maquette.accounting.ledger.create.check_schema", lambda *_, **__: None
+        "maquette.core.ledger.create.check_schema", lambda *_, **__: None
     )  # what comes after it is tested here
     with closing(sqlite3.connect(copy)) as connection:
         connection.row_factory = sqlite3.Row
@@ -265,7 +266,7 @@ def test_a_rewritten_history_must_still_follow_the_rules(copy, seq, change, reas
 def test_an_index_that_hides_a_reservation_is_found(copy, monkeypatch):
     """Whoever damages the index by which keys are found could have a key charged twice."""
     monkeypatch.setattr(
-        "maquette.accounting.ledger.create.check_schema", lambda *_, **__: None
+        "maquette.core.ledger.create.check_schema", lambda *_, **__: None
     )  # it would see the other table
     tamper(
         copy,

@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from maquette.accounting.ledger import Ledger, receipts
-from maquette.accounting.ledger.transaction import Transaction
-from maquette.accounting.ledger.writer import GROUP, Writer
+from maquette.accounting.ledger import Ledger
+from maquette.core.ledger import receipts
+from maquette.core.ledger.transaction import Transaction
+from maquette.core.ledger.writer import GROUP, Writer
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database
@@ -290,7 +291,7 @@ def test_a_lock_that_sqlite_takes_for_anothers_is_named(path, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("maquette.accounting.ledger.writer.Transaction", busy)
+    monkeypatch.setattr("maquette.core.ledger.writer.Transaction", busy)
     with pytest.raises(LedgerError, match="another process has held it"):
         pay(ledger, "a", 1)
     monkeypatch.setattr(fcntl, "lockf", refuse)

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from maquette.accounting import UNITS, Budget, Cost, LaplaceEvent
-from maquette.accounting.budget import charged, pure_costs, release_costs
-from maquette.accounting.events import ComposedEvent, GaussianEvent, SelectionEvent, SmoothedEvent
-from maquette.accounting.ledger import Ledger, Record, store, transaction
-from maquette.accounting.ledger.receipts import ChainState
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.accounting.ledger import Ledger, Record
+from maquette.core.budget import charged, pure_costs, release_costs
+from maquette.core.events import ComposedEvent, GaussianEvent, SelectionEvent, SmoothedEvent
+from maquette.core.laws import NoiseRequest
+from maquette.core.ledger import store, transaction
+from maquette.core.ledger.receipts import ChainState
+from maquette.core.ledger.transaction import Transaction
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError
 from maquette.queries import marginals
-from maquette.questions.noise import NoiseRequest
 from maquette.verify import verdict
 from support import privacy_loss
 from support.ledger_cases import IDENTITY, create, digest, pay
@@ -559,7 +560,7 @@ def _half_price(real: Callable) -> Callable:
 
 
 def test_a_pure_part_that_is_charged_half_is_caught(monkeypatch):
-    from maquette.accounting.events import Event
+    from maquette.core.events import Event
 
     changed(monkeypatch, Event, "costs", _half_price)
     with pytest.raises(AssertionError):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.events import LaplaceEvent
 from maquette.audit.attacks import released_counts
+from maquette.core.events import LaplaceEvent
 from maquette.domain import Domain
 from maquette.releasing import request
 

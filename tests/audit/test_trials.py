@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
+from maquette import owner as handle
 from maquette.api import release
 from maquette.audit import attacks
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, WorkloadError
-from maquette.gate import handle
 from maquette.queries import marginals, weights
 
 pytestmark = pytest.mark.privacy

@@ -203,8 +203,8 @@ def test_a_budget_that_is_exhausted_reads_nothing(own, monkeypatch):
     def look(*_args, **_kwargs):
         raise AssertionError("looked at the table")
 
-    monkeypatch.setattr("maquette.gate.curator.Curator.measure", look)
-    monkeypatch.setattr("maquette.gate.curator.Curator.size", look)
+    monkeypatch.setattr("maquette.core.curator.Curator.measure", look)
+    monkeypatch.setattr("maquette.core.curator.Curator.size", look)
     refused(own.release("--key", "more"), "nothing more fits", code=3)
 
 

@@ -14,9 +14,9 @@ from typer.main import get_command
 
 import maquette as mq
 from maquette.accounting.ledger import Ledger, Receipt
-from maquette.accounting.ledger.verify import Replay
 from maquette.cli.app import app, leave_only
 from maquette.cli.console import bar
+from maquette.core.ledger.verify import Replay
 from support.cli_files import CANARY, Desk, call, desk, write_table
 
 COMMANDS = (

@@ -13,8 +13,8 @@ import pytest
 import maquette as mq
 from maquette.audit.evaluate import WARNING, compare
 from maquette.errors import ReleaseError
-from maquette.gate.handle import exact_answers
 from maquette.models.answers import Answers, Unlisted
+from maquette.owner import exact_answers
 from maquette.results import Certificate
 from support.cli_files import Desk, call, desk, refused
 from support.made_release import toy_release

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.core import tables as counting
+from maquette.core.binned import Binned
 from maquette.core.tables import count_margins
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.questions.binned import Binned
 
 
 def universe(*sizes: int) -> Domain:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import maquette as mq
+from maquette.core.values import UNITS, cell_of, cells
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.values import UNITS, cell_of, cells
 from maquette.errors import DomainError
 from maquette.vault.readers import open_engine
 

@@ -7,13 +7,13 @@ import datetime as dt
 import numpy as np
 import pytest
 
+from maquette.core.neighbours import from_text, to_text
+from maquette.core.values import cells, spelling
 from maquette.domain import Attribute, Domain, Kind, Never, Persons, Relation
 from maquette.domain import constraint as constraints
 from maquette.domain.constraint import Cells, complete, parse, resolve
 from maquette.domain.file import check, parse_attribute
-from maquette.domain.neighbours import from_text, to_text
 from maquette.domain.review import usual_scale
-from maquette.domain.values import cells, spelling
 from maquette.errors import DomainError, ParameterError
 
 

@@ -18,8 +18,9 @@ from maquette.accounting import (
     PureEvent,
     SelectionEvent,
 )
-from maquette.accounting.events import from_dict
-from maquette.accounting.ledger import Ledger, Receipt, entry, schema, store
+from maquette.accounting.ledger import Ledger, Receipt
+from maquette.core.events import from_dict
+from maquette.core.ledger import entry, schema, store
 from maquette.domain import Relation
 from maquette.errors import LedgerError
 from support.ledger_cases import create, pay
@@ -64,7 +65,7 @@ def test_it_stays_bound_to_its_table_by_the_scheme_of_then(old):
 
 
 def test_its_total_is_what_was_promised_then_whatever_is_computed_today(old, monkeypatch):
-    monkeypatch.setattr("maquette.accounting.budget._total_units", lambda *_: 1)
+    monkeypatch.setattr("maquette.core.budget._total_units", lambda *_: 1)
     with Ledger.open(old) as ledger:
         assert ledger.total_units == 24353852684
         pay(ledger, "new", 5)

@@ -8,30 +8,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
+from maquette.core import answers as public_tables
+from maquette.core import bounds, sparse
+from maquette.core.answers import ChoiceQuestion, project
+from maquette.core.binned import Binned
+from maquette.core.budget import Budget
+from maquette.core.curator import OnlineCurator
+from maquette.core.drawing import DrawnDatabase
+from maquette.core.laws import NoiseRequest
+from maquette.core.measurement import EpochTerms, Receipt
+from maquette.core.noise import SystemNoise
+from maquette.core.residuals import MAX_DENOMINATOR
+from maquette.core.rows import engine as vault
+from maquette.core.rows.loading import StreamEngine
+from maquette.core.sparse import Guess
+from maquette.core.weighting import Weighting
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, MechanismError, ParameterError, SourceError, WorkloadError
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.handle import Table
 from maquette.models.answers import Answers
+from maquette.owner import Table
 from maquette.queries import halfspaces, marginals, prefixes, weights, where
 from maquette.queries.base import Group
-from maquette.queries.residuals import MAX_DENOMINATOR
-from maquette.questions import answers as public_tables
-from maquette.questions import bounds, sparse
-from maquette.questions.answers import ChoiceQuestion, project
-from maquette.questions.binned import Binned
-from maquette.questions.drawing import DrawnDatabase
-from maquette.questions.draws import Candidates, Draw, Forest, Listed, Nested, Thresholds
-from maquette.questions.measurement import EpochTerms, Receipt
-from maquette.questions.noise import NoiseRequest
-from maquette.questions.sparse import Guess
-from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MAX_NESTING
 from maquette.samplers.draw import EXACT_DRAWS
-from maquette.samplers.noise import SystemNoise
-from maquette.vault import engine as vault
-from maquette.vault.loading import StreamEngine
+from maquette.samplers.structures import Candidates, Draw, Forest, Listed, Nested, Thresholds
 from support.privacy_doubles import LooseEngine, Untouchable, columns_of, ledger_for, set_aside
 
 DOMAIN = Domain(

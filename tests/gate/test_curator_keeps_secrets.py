@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
+from maquette.core.curator import Curator
+from maquette.core.laws import NoiseRequest
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Relation
-from maquette.gate.curator import Curator
 from maquette.models.answers import Answers
-from maquette.questions.noise import NoiseRequest
 from maquette.samplers.draw import EXACT_DRAWS
-from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of

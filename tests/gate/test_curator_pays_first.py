@@ -9,8 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.answers import ChoiceQuestion
+from maquette.core.budget import Budget
+from maquette.core.curator import Curator
+from maquette.core.laws import NoiseRequest
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import (
     BudgetExceeded,
@@ -20,15 +24,11 @@ from maquette.errors import (
     MechanismError,
     ParameterError,
 )
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
 from maquette.models.answers import Answers
+from maquette.owner import Table
 from maquette.queries import marginals, weights
 from maquette.queries.base import Group
-from maquette.questions.answers import ChoiceQuestion
-from maquette.questions.noise import NoiseRequest
 from maquette.samplers.draw import EXACT_DRAWS
-from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import (

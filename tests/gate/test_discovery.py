@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import SLACK_UNITS, Budget
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.core.budget import SLACK_UNITS, Budget
+from maquette.core.ledger.create import BEFORE_DOMAIN
 from maquette.discovery import curator as asking
 from maquette.discovery import prices
+from maquette.discovery import raw as vault
 from maquette.discovery.curator import DiscoveryCurator
+from maquette.discovery.findings import KINDS, from_bytes, threshold_for, to_bytes
+from maquette.discovery.raw import open_raw
 from maquette.domain import Persons, Relation
 from maquette.errors import LedgerError, MechanismError, ParameterError, SourceError
-from maquette.questions.findings import KINDS, from_bytes, threshold_for, to_bytes
-from maquette.vault import raw as vault
-from maquette.vault.raw import open_raw
 from support.privacy_doubles import RecordingNoise, ReplayingNoise, set_aside
 from support.privacy_tally import TallyLedger
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import maquette as mq
 from maquette.cli.app import app
+from maquette.core.curator import STAYS_CHARGED
 from maquette.domain import Attribute, Domain, Kind
-from maquette.gate.curator import STAYS_CHARGED
 
 DOMAIN = Domain((Attribute("age", Kind.ORDINAL, codes=16),))
 

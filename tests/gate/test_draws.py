@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget, Cost, Unit
-from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget, Cost, Unit
+from maquette.core.curator import Curator
+from maquette.core.drawing import join_words, split_words
+from maquette.core.events import PureEvent
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, ParameterError
-from maquette.gate.curator import Curator
 from maquette.queries import prefixes, where
-from maquette.questions.drawing import join_words, split_words
-from maquette.questions.draws import Candidates, Draw, Listed, Thresholds
 from maquette.samplers.draw import EXACT_DRAWS
+from maquette.samplers.structures import Candidates, Draw, Listed, Thresholds
 
 HUGE = Domain((Attribute("key", Kind.ORDINAL, codes=2**64),))
 SMALL = Domain(

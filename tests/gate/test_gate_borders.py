@@ -11,18 +11,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget, Cost, Unit
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.core.answers import Answers, cell_sensitivity
+from maquette.core.budget import Budget, Cost, Unit
+from maquette.core.curator import Curator, OnlineCurator
+from maquette.core.ledger.create import BEFORE_DOMAIN
+from maquette.core.measurement import EpochTerms
+from maquette.core.table import raw_commitment
 from maquette.discovery.prices import common_values
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.errors import LedgerError, MechanismError, ParameterError, SourceError
-from maquette.gate.curator import Curator, OnlineCurator
-from maquette.gate.handle import Truth, encode, exact_answers
-from maquette.gate.table import raw_commitment
+from maquette.owner import Truth, encode, exact_answers
 from maquette.queries import marginals, where
-from maquette.questions.answers import Answers, cell_sensitivity
-from maquette.questions.measurement import EpochTerms
 from maquette.samplers.draw import EXACT_DRAWS
 from support.priced import priced
 from support.privacy_conformance import TINY

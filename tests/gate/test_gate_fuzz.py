@@ -12,21 +12,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core import bounds, prices
+from maquette.core import curator as gate
+from maquette.core.curator import Curator
+from maquette.core.drawing import DrawnDatabase, Shape
+from maquette.core.measurement import Receipt
+from maquette.core.rows import engine as vault
+from maquette.core.rows.counting import CountTask
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate import curator as gate
-from maquette.gate import prices
-from maquette.gate.curator import Curator
 from maquette.queries import marginals
-from maquette.questions import bounds
-from maquette.questions.drawing import DrawnDatabase, Shape
-from maquette.questions.draws import Candidates, Draw, Thresholds
-from maquette.questions.measurement import Receipt
 from maquette.samplers import check
 from maquette.samplers.draw import ExactDraws
-from maquette.vault import engine as vault
-from maquette.vault.counting import CountTask
-from maquette.vault.engine import MemoryEngine
+from maquette.samplers.structures import Candidates, Draw, Thresholds
 from support.gate_arguments import TABLES
 from support.gate_calls import STRATEGIES, methods
 from support.gate_fuzz import fuzz

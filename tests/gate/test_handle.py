@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.barrier import Barrier
+from maquette.core.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import DomainError, ParameterError, SourceError
-from maquette.gate.barrier import Barrier
-from maquette.gate.handle import Table, is_table_of
-from maquette.gate.handle import open as open_table
+from maquette.owner import Table, is_table_of
+from maquette.owner import open as open_table
 
 DOMAIN = Domain((Attribute("<age>", Kind.ORDINAL, codes=3), Attribute("sex", Kind.BOOLEAN, codes=2)))
 
@@ -92,7 +92,7 @@ def test_a_path_is_no_domain():
 @pytest.mark.slow
 def test_the_handle_loads_no_table_library():
     code = (
-        "import sys, maquette.gate.handle; "
+        "import sys, maquette.owner; "
         "print([m for m in ('pyarrow', 'duckdb', 'numba', 'pandas', 'polars', 'narwhals') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from maquette.accounting.ledger import Ledger, entry, transaction
-from maquette.accounting.ledger.looks import Looks
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.accounting.ledger import Ledger
+from maquette.core.ledger import entry, transaction
+from maquette.core.ledger.looks import Looks
+from maquette.core.ledger.transaction import Transaction
+from maquette.core.rows.engine import MemoryEngine
 from maquette.errors import LedgerError, RateExceeded, WorkloadError
-from maquette.vault.engine import MemoryEngine
 from support.observed_run import observe
 from support.observed_worlds import CHANNELS
 

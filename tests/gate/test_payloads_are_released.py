@@ -13,23 +13,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget, Cost
+from maquette.core import prices, sparse
+from maquette.core.answers import ChoiceQuestion
 from maquette.core.any_order import Family, Statistic
+from maquette.core.budget import Budget, Cost
+from maquette.core.class_errors import ReleasedTables
+from maquette.core.combination_errors import ReleasedRows
+from maquette.core.curator import OnlineCurator
+from maquette.core.laws import NoiseRequest
+from maquette.core.measurement import EpochTerms, pack, unpack
+from maquette.core.weighting import weighting
 from maquette.domain import Relation
-from maquette.gate import prices
-from maquette.gate.curator import OnlineCurator
 from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
-from maquette.questions import sparse
-from maquette.questions.answers import ChoiceQuestion
-from maquette.questions.class_errors import ReleasedTables
-from maquette.questions.classes import class_sets
-from maquette.questions.combination_errors import ReleasedRows
-from maquette.questions.draws import Draw, Listed
-from maquette.questions.measurement import EpochTerms, pack, unpack
-from maquette.questions.noise import NoiseRequest
-from maquette.questions.weighting import weighting
+from maquette.queries.classes import class_sets
 from maquette.samplers.draw import EXACT_DRAWS
+from maquette.samplers.structures import Draw, Listed
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of

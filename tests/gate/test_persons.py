@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Budget, Unit
-from maquette.accounting.events import (
+from maquette.core import prices
+from maquette.core.budget import UNITS, Budget, Unit
+from maquette.core.curator import Curator
+from maquette.core.events import (
     ComposedEvent,
     CubeEvent,
     Event,
@@ -23,13 +25,11 @@ from maquette.accounting.events import (
     SmoothedEvent,
     SparseEvent,
 )
+from maquette.core.laws import NoiseRequest
+from maquette.core.rows import persons as bounding
 from maquette.domain import Domain, Persons, Relation
 from maquette.errors import BudgetExceeded, LedgerError, ParameterError
-from maquette.gate import prices
-from maquette.gate.curator import Curator
 from maquette.queries import marginals
-from maquette.questions.noise import NoiseRequest
-from maquette.vault import persons as bounding
 from support.privacy_cases import DELTA, GAUSSIAN_CASES, MECHANISM_CASES, QUESTION_CASES
 from support.privacy_conformance import TINY, check_exactly
 from support.privacy_doubles import CAUGHT, histograms, ledger_for, table_of
@@ -223,7 +223,7 @@ def test_a_ledger_of_records_refuses_persons(tmp_path):
 
 
 def test_an_older_version_refuses_a_ledger_of_persons(tmp_path, monkeypatch):
-    from maquette.accounting.ledger import store
+    from maquette.core.ledger import store
 
     place = tmp_path / "people.ledger"
     mq.release(_opened(), mq.marginals(_opened().domain, 1), epsilon=1.0, ledger=place)

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from maquette.accounting.budget import UNITS, Unit
+from maquette.core import prices as calibrate
+from maquette.core.binned import Binned
+from maquette.core.bounds import WIDEST
+from maquette.core.budget import UNITS, Unit
+from maquette.core.inversion import exp_minus
+from maquette.core.laws import float_up, sigma_of, sqrt_up
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
-from maquette.gate import prices as calibrate
 from maquette.queries.base import Sensitivity
-from maquette.questions.binned import Binned
-from maquette.questions.bounds import WIDEST
-from maquette.questions.noise import float_up, sigma_of, sqrt_up
-from maquette.samplers.laws import exp_minus
 
 pytestmark = pytest.mark.law
 

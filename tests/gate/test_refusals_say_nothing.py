@@ -8,18 +8,19 @@ from fractions import Fraction
 
 import pytest
 
-from maquette.accounting.budget import Budget, Cost
-from maquette.accounting.ledger import Ledger, Rate, looks
-from maquette.accounting.ledger import ledger as calls
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.accounting.ledger import Ledger, Rate
+from maquette.core.budget import Budget, Cost
+from maquette.core.curator import Curator, OnlineCurator
+from maquette.core.laws import NoiseRequest
+from maquette.core.ledger import ledger as calls
+from maquette.core.ledger import looks
+from maquette.core.ledger.transaction import Transaction
+from maquette.core.measurement import EpochTerms, Verdict, read_step, verdict_of
+from maquette.core.sparse import Guess
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, LookFailed, ParameterError, RateExceeded
-from maquette.gate.curator import Curator, OnlineCurator
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.queries import where
-from maquette.questions.measurement import EpochTerms, Verdict, read_step, verdict_of
-from maquette.questions.noise import NoiseRequest
-from maquette.questions.sparse import Guess
 from support.ledger_cases import digest
 from support.ledger_clock import stop_the_clock
 from support.privacy_conformance import TINY

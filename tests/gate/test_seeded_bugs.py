@@ -12,24 +12,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Cost
-from maquette.accounting.events import LaplaceEvent, SelectionEvent
-from maquette.core import any_order, forms
+from maquette.core import answers, any_order, barrier, class_errors, forms, prices
+from maquette.core import curator as gate
+from maquette.core.answers import ChoiceQuestion
+from maquette.core.bodies import Body
+from maquette.core.budget import Cost
+from maquette.core.class_errors import ReleasedTables
+from maquette.core.curator import Curator
+from maquette.core.events import LaplaceEvent, SelectionEvent
+from maquette.core.laws import Laplace, NoiseRequest
+from maquette.core.noise import SystemNoise
+from maquette.core.rows import engine as vault
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate import barrier, prices
-from maquette.gate import curator as gate
-from maquette.gate.curator import Curator
 from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
-from maquette.questions import answers, class_errors
-from maquette.questions.answers import ChoiceQuestion
-from maquette.questions.class_errors import ReleasedTables
-from maquette.questions.classes import class_sets
-from maquette.questions.noise import Laplace, NoiseRequest
-from maquette.questions.norms import Body
-from maquette.samplers.noise import SystemNoise
-from maquette.vault import engine as vault
+from maquette.queries.classes import class_sets
 from support import privacy_checks as checks
 from support.planted_bugs import Catalogue, changed
 from support.privacy_cases import CONCENTRATED, PURE, pairs

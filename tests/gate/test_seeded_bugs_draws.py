@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from maquette.core import curator as gate
+from maquette.core import prices
+from maquette.core.curator import Curator
+from maquette.core.measurement import NoisyCounts, Receipt, Size
 from maquette.domain import Relation
-from maquette.gate import curator as gate
-from maquette.gate import prices
-from maquette.gate.curator import Curator
-from maquette.questions.measurement import NoisyCounts, Receipt, Size
 from maquette.samplers import draw as production
 from maquette.samplers.brackets import Scale
 from maquette.theory.quantiles import law_at

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from maquette import api
-from maquette.accounting.budget import Cost
-from maquette.accounting.events import LaplaceEvent
+from maquette.core import curator as gate
+from maquette.core import prices
+from maquette.core.budget import Cost
+from maquette.core.curator import Curator
+from maquette.core.events import LaplaceEvent
+from maquette.core.inversion import SystemBits
+from maquette.core.measurement import Measurement, NoisyCounts, Receipt, Size
+from maquette.core.noise import SystemNoise
+from maquette.core.rows import engine as vault
+from maquette.core.rows import loading
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Relation
 from maquette.errors import LookFailed
-from maquette.gate import curator as gate
-from maquette.gate import prices
-from maquette.gate.curator import Curator
-from maquette.questions.measurement import Measurement, NoisyCounts, Receipt, Size
 from maquette.releasing import request
-from maquette.samplers.laws import SystemBits
-from maquette.samplers.noise import SystemNoise
 from maquette.theory.quantiles import law_at
-from maquette.vault import engine as vault
-from maquette.vault import loading
-from maquette.vault.engine import MemoryEngine
 from support import privacy_checks as checks
 from support.planted_bugs import Catalogue, changed
 from support.privacy_cases import pairs

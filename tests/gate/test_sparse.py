@@ -10,8 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget, Unit
-from maquette.accounting.events import (
+from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS, Budget, Unit
+from maquette.core.curator import OnlineCurator
+from maquette.core.events import (
     ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -19,15 +21,13 @@ from maquette.accounting.events import (
     from_body,
     from_dict,
 )
-from maquette.accounting.ledger import Ledger
+from maquette.core.laws import Gaussian, Laplace
+from maquette.core.measurement import EpochTerms
+from maquette.core.noise import add_noise
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.queries import marginals, weights, where
-from maquette.questions.measurement import EpochTerms
-from maquette.questions.noise import Gaussian, Laplace
-from maquette.samplers.noise import add_noise
 from support import crash_points
 from support.priced import priced
 from support.privacy_conformance import TINY

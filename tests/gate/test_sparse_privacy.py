@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maquette.accounting.budget import Unit
+from maquette.core import sparse
+from maquette.core.budget import Unit
+from maquette.core.measurement import EpochTerms
+from maquette.core.prices import EpochPlan
 from maquette.domain import Relation
-from maquette.gate.prices import EpochPlan
 from maquette.queries import weights, where
-from maquette.questions import sparse
-from maquette.questions.measurement import EpochTerms
 from support.online_variants import EPSILON, law, pairs, probability, transcripts, variants
 from support.priced import priced
 from support.privacy_conformance import TINY

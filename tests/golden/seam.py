@@ -16,7 +16,7 @@ import maquette as mq
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Inside, every release and session draws reproducible noise: the draws of one curator follow from the seed."""
-    from maquette.gate.barrier import Barrier
+    from maquette.core.barrier import Barrier
     from support.seeded import SeededNoise
 
     def source(_self: Barrier) -> SeededNoise:

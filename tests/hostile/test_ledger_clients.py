@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import maquette.queries as q
-from maquette.accounting.budget import UNITS, Budget
-from maquette.accounting.ledger import Ledger, looks
-from maquette.accounting.ledger.looks import Looks
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS, Budget
+from maquette.core.laws import NoiseRequest
+from maquette.core.ledger import looks
+from maquette.core.ledger.looks import Looks
+from maquette.core.ledger.transaction import Transaction
 from maquette.domain import Relation
 from maquette.errors import MaquetteError
-from maquette.questions.noise import NoiseRequest
 from support.gate_world import DOMAIN, TapedCurator, draws_on_tape, neighbouring_rows
 from support.observed import KEY, Fault, Killed, ObservedTape, Watched, observed_time
 

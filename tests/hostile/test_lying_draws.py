@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maquette.core import curator as gate
 from maquette.errors import MaquetteError
-from maquette.gate import curator as gate
-from maquette.questions import draws as public
+from maquette.samplers import structures as public
 from support.gate_world import Pair, draws_on_tape
 from support.lying_draws import CLASSES, WEIGHTS, LyingOnCells, drawn, structures
 from support.lying_queries import LIES

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import maquette.queries as q
+from maquette.core import answers as scores
+from maquette.core.answers import Answers, ChoiceQuestion
+from maquette.core.bodies import Body
 from maquette.core.forms import (
     Conditions,
     Every,
@@ -22,12 +25,9 @@ from maquette.core.forms import (
     Tables,
     Weights,
 )
+from maquette.core.laws import NoiseRequest
+from maquette.core.sparse import Guess
 from maquette.errors import MaquetteError, ParameterError, WorkloadError
-from maquette.questions import answers as scores
-from maquette.questions.answers import Answers, ChoiceQuestion
-from maquette.questions.noise import NoiseRequest
-from maquette.questions.norms import Body
-from maquette.questions.sparse import Guess
 from support.gate_world import DOMAIN, Pair
 from support.lying_queries import Lying
 from support.privacy_doubles import CAUGHT

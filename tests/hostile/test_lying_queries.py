@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import maquette.queries as q
+from maquette.core.answers import Answers
 from maquette.core.forms import Conditions, Scores
+from maquette.core.laws import NoiseRequest
 from maquette.errors import MaquetteError
-from maquette.questions.answers import Answers
-from maquette.questions.noise import NoiseRequest
 from support.gate_arguments import CLASSES
 from support.gate_world import DOMAIN, Pair
 from support.lying_queries import LIES, Lying

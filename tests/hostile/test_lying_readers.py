@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from maquette.core.rows import loading
+from maquette.core.rows.persons import PersonRows
+from maquette.core.rows.source import Batch, Source
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
-from maquette.vault import loading
-from maquette.vault.persons import PersonRows
-from maquette.vault.source import Batch, Source
 
 pytestmark = pytest.mark.privacy
 SMALL = Domain((Attribute("a", Kind.ORDINAL, codes=3, nullable=True), Attribute("b", Kind.BOOLEAN, codes=2)))

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from maquette.core import curator as gate
+from maquette.core.answers import one_each
 from maquette.errors import MaquetteError
-from maquette.gate import curator as gate
-from maquette.questions.answers import one_each
 from support import privacy_battery as battery
 from support.privacy_doubles import Divergence
 

@@ -9,7 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.laws import Cube, Gaussian, Laplace, NoiseRequest
+from maquette.core.measurement import Size
+from maquette.core.residuals import projected_axes, shift_squared
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import postprocess, shape, sizing
@@ -19,9 +22,6 @@ from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS, allocate
 from maquette.models.histogram import HistogramModel
 from maquette.models.residual import ResidualModel
 from maquette.queries import marginals, points, prefixes, ranges, union, weights
-from maquette.queries.residuals import projected_axes, shift_squared
-from maquette.questions.measurement import Size
-from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseRequest
 from maquette.theory import quantiles
 from support.fake_curator import FakeCurator
 
@@ -334,7 +334,7 @@ def test_residual_noise_beats_plain_noise_on_marginals():
 
 
 def test_planned_laws_are_those_that_the_gate_draws():
-    from maquette.gate import prices
+    from maquette.core import prices
 
     sensitivity = marginals(DOMAIN, k=2).sensitivity(Relation.REPLACE_ONE)
     price = Fraction(1, 3)

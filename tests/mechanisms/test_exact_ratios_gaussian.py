@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from maquette.accounting.budget import UNITS
+from maquette.core.budget import UNITS
 from maquette.domain import Relation
 from maquette.mechanisms.base import MECHANISMS
 from support.privacy_cases import GAUSSIAN_CASES

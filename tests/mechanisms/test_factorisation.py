@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import check_grad
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.direct import GAUSSIAN, LAPLACE

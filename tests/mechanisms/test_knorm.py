@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms import knorm
 from maquette.mechanisms.base import Task
@@ -104,7 +104,7 @@ def test_the_stated_level_holds_and_is_not_far_above_what_happens(relation):
 
 
 def mq_request(plan, price):
-    from maquette.questions.noise import NoiseRequest
+    from maquette.core.laws import NoiseRequest
 
     return NoiseRequest("norm", price, plan.body)
 

@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import pytest
 
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.laws import Gaussian, Laplace
+from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import online
 from maquette.mechanisms.online import PublicNumbers, worth_testing
-from maquette.questions.measurement import Size
-from maquette.questions.noise import Gaussian, Laplace
 from maquette.theory import quantiles
 from support.priced import priced
 

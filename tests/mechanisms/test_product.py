@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.direct import GAUSSIAN, HISTOGRAM_GAUSSIAN

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from maquette.core import prices
+from maquette.core.rows import engine as vault
 from maquette.domain import Relation
-from maquette.gate import prices
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem, PreparedMwem, PreparedWeights
 from maquette.theory import multiplicative
-from maquette.vault import engine as vault
 from support import privacy_checks as checks
 from support.privacy_cases import DELTA, steps
 from support.privacy_conformance import mechanism_case

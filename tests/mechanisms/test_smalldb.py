@@ -13,17 +13,17 @@ import scipy
 from typer.testing import CliRunner
 
 import maquette as mq
-from maquette.accounting.budget import Unit
 from maquette.cli.app import app
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.smalldb import SMALLDB, SmallDb
 from maquette.mechanisms.smalldb_routes import Route, find_route
 from maquette.queries import boxes, marginals, prefixes, ranges, where
-from maquette.questions.draws import Blocks, Forest, Intervals, Listed, Nested, Thresholds, Trellis
 from maquette.samplers.brackets import Scale
 from maquette.samplers.lists import Listed as ListedCounter
+from maquette.samplers.structures import Blocks, Forest, Intervals, Listed, Nested, Thresholds, Trellis
 from maquette.samplers.trellis import Trellis as TrellisCounter
 from maquette.theory import smalldb as theory
 from maquette.theory.existence import Facts, log_tree

@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import maquette as mq
-from maquette.accounting.budget import Unit
 from maquette.cli.app import app
+from maquette.core.budget import Unit
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import sizing
@@ -24,11 +25,10 @@ from maquette.mechanisms.smalldb_routes import find_route
 from maquette.mechanisms.weights import MW
 from maquette.queries import boxes, halfspaces, marginals, prefixes, ranges, weights, where
 from maquette.queries.dimension import vc_dimension
-from maquette.questions.draws import Draw, Listed
 from maquette.samplers import draw as gate
 from maquette.samplers.lists import all_multisets
+from maquette.samplers.structures import Draw, Listed
 from maquette.theory import smalldb as theory
-from maquette.vault.engine import MemoryEngine
 
 DOMAIN = Domain(
     (

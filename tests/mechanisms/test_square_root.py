@@ -11,7 +11,7 @@ import pytest
 import scipy
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Forecast, Task
 from maquette.mechanisms.square_root import MAX_CELLS, SQUARE_ROOT, reconstruction, strategy

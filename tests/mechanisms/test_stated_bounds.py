@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from scipy.stats import gamma, norm
 
 import maquette as mq
+from maquette.core.answers import GRID
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import MECHANISMS
 from maquette.mechanisms.factorisation import factor
@@ -26,7 +27,6 @@ from maquette.mechanisms.product import factored
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.queries import marginals, prefixes, weights
 from maquette.queries.base import Queries
-from maquette.questions.answers import GRID
 from support import proved_bounds as proved
 
 pytestmark = pytest.mark.accuracy

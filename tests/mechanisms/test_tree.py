@@ -10,7 +10,7 @@ import pytest
 import scipy
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Unit
+from maquette.core.budget import UNITS, Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.tree import TREE, variance_parameter

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import MECHANISMS, Task

@@ -10,6 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core.laws import Cube, Gaussian, Laplace
+from maquette.core.measurement import Receipt, Residual, Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import law_of
@@ -25,8 +27,6 @@ from maquette.models.residual import (
 )
 from maquette.queries import marginals, points, prefixes
 from maquette.queries.base import sum_margin
-from maquette.questions.measurement import Receipt, Residual, Size
-from maquette.questions.noise import Cube, Gaussian, Laplace
 from maquette.results.folder import model_from_arrays
 from maquette.theory import quantiles
 

@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core.laws import Gaussian, Laplace
+from maquette.core.measurement import Receipt, Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.histogram import HistogramModel
 from maquette.models.residual import ResidualModel, below, centre
 from maquette.queries import where
-from maquette.questions.measurement import Receipt, Size
-from maquette.questions.noise import Gaussian, Laplace
 from maquette.theory import quantiles
 
 DOMAIN = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=n) for name, n in (("a", 4), ("b", 3))))

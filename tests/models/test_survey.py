@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core.binned import Binned, count_binned
+from maquette.core.measurement import NoisyTable, Receipt
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.mechanisms.strategies import COARSEST, pair_tables, plan_survey
 from maquette.models import survey as module
 from maquette.models.survey import Survey, description_length, round_to_bins
 from maquette.queries import boxes, weights, where
-from maquette.questions.binned import Binned, count_binned
-from maquette.questions.measurement import NoisyTable, Receipt
 from support.query_cases import full
 
 DOMAIN = Domain(

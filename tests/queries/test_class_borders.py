@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core.binned import Binned, count_binned
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
 from maquette.queries import (
@@ -31,7 +32,6 @@ from maquette.queries.halfspaces import whole_values
 from maquette.queries.marginals import Marginals
 from maquette.queries.merging import merge
 from maquette.queries.predicates import Predicates
-from maquette.questions.binned import Binned, count_binned
 
 HALFSPACES = importlib.import_module("maquette.queries.halfspaces")  # the package names the function
 BITS = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=2) for name in "abc"))

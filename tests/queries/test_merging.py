@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import maquette as m
 import maquette.queries as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import MECHANISMS

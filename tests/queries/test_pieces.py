@@ -6,13 +6,13 @@ import importlib
 import numpy as np
 import pytest
 
+from maquette.core.answers import answers_digest, count_errors
+from maquette.core.rows.engine import largest_by_part
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models import answers as held
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries import boxes, marginals, union, weights
 from maquette.queries.marginals import Marginals
-from maquette.questions.answers import answers_digest, count_errors
-from maquette.vault.engine import largest_by_part
 from support.privacy_doubles import table_of
 
 CUTTING = importlib.import_module("maquette.queries.marginals")  # the package names the function

@@ -14,10 +14,10 @@ import pytest
 from benchmarks import predicates
 
 import maquette.queries as mq
+from maquette.core.rows.coding import coders
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
 from maquette.queries import sql_compare
-from maquette.vault.coding import coders
 
 pytestmark = pytest.mark.law
 

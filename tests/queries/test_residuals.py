@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from maquette.core.residuals import MAX_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
 from maquette.domain import Relation
-from maquette.queries.residuals import MAX_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
 from support.privacy_lattice import ProjectedNoise, changes, largest_shift
 
 pytestmark = pytest.mark.law

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maquette.domain import Relation
-from maquette.errors import ParameterError
-from maquette.questions import class_errors
-from maquette.questions.class_errors import (
+from maquette.core import class_errors
+from maquette.core.class_errors import (
     WHOLE,
     ClassQuestion,
     ClassSets,
@@ -25,7 +23,9 @@ from maquette.questions.class_errors import (
     largest_gap,
     weigh,
 )
-from maquette.questions.classes import CLASSES, ClassTable, Family, class_sets
+from maquette.domain import Relation
+from maquette.errors import ParameterError
+from maquette.queries.classes import CLASSES, ClassTable, Family, class_sets
 from support.class_cases import FAMILY, MIXED, TINY, conditions, largest
 from support.privacy_doubles import histograms, neighbours
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maquette.core.class_errors import Kind
 from maquette.domain import Attribute, Domain
 from maquette.domain import Kind as AttributeKind
+from maquette.queries import classes
+from maquette.queries.classes import CLASSES, ClassTable, Family
 from maquette.queries.condition import runs_of
-from maquette.questions import classes
-from maquette.questions.class_errors import Kind
-from maquette.questions.classes import CLASSES, ClassTable, Family
 from support.class_cases import FAMILY, MIXED, cell_sets
 
 SIZES = [(cells, extras) for cells in range(1, 6) for extras in range(3)]

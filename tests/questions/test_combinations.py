@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from maquette.core.any_order import MAX_COLUMNS, MAX_VALUES, Axis, Family, Statistic
+from maquette.core.combination_errors import CombinationQuestion, ReleasedRows
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, WorkloadError
-from maquette.questions.combination_errors import CombinationQuestion, ReleasedRows
-from maquette.questions.combinations import COMBINATIONS, able, count, narrower, parts
+from maquette.queries.combinations import COMBINATIONS, able, count, narrower, parts
 
 DOMAIN = Domain(
     (

@@ -1,6 +1,6 @@
 """What the gate hands out: the number of records, exact, paid or unpaid."""
 
-from maquette.questions.measurement import Size
+from maquette.core.measurement import Size
 
 
 def test_a_number_that_nobody_paid_for_says_nothing():

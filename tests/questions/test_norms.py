@@ -6,13 +6,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Unit
+from maquette.core import prices
+from maquette.core.bodies import LARGEST, MAX_DIMENSION, Body, levels_for
+from maquette.core.budget import Unit
+from maquette.core.laws import NoiseRequest, Norm, independent
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.gate import prices
 from maquette.queries import prefixes, weights
-from maquette.questions.noise import NoiseRequest, Norm, independent
-from maquette.questions.norms import LARGEST, MAX_DIMENSION, Body, levels_for
 from maquette.theory import quantiles
 
 LINE = Domain((Attribute("a", Kind.ORDINAL, codes=5),))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from maquette.questions.answers import without_overlap
-from maquette.questions.binned import Binned
+from maquette.core.answers import without_overlap
+from maquette.core.binned import Binned
 
 NAMES = ("abc", "abd", "ade", "ab", "cd", "abc")
 TABLES = [Binned(tuple(names), ((0, 1),) * len(names)) for names in NAMES]

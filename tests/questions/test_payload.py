@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from maquette.questions.measurement import pack, unpack
+from maquette.core.measurement import pack, unpack
 
 whole = arrays.arrays(np.int64, arrays.array_shapes(min_dims=1, max_dims=2, min_side=0, max_side=6))
 

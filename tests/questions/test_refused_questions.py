@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
-from maquette.accounting.events import Receipt
+from maquette.core import bounds, sparse
+from maquette.core.answers import ChoiceQuestion
+from maquette.core.budget import Unit
+from maquette.core.class_errors import ClassQuestion, ReleasedTables
+from maquette.core.events import Receipt
+from maquette.core.laws import ONE, Cube, Gaussian, Laplace, NoiseRequest, independent, law_of_variance
+from maquette.core.measurement import Step, outcome_of
+from maquette.core.weighting import MAX_WEIGHTED_CELLS, Weighting, check_weight, weighting
 from maquette.domain import Attribute, Kind
 from maquette.errors import LedgerError, MechanismError, ParameterError, WorkloadError
-from maquette.questions import atoms, bounds, draws, sparse
-from maquette.questions.answers import ChoiceQuestion
-from maquette.questions.class_errors import ClassQuestion, ReleasedTables
-from maquette.questions.classes import class_sets
-from maquette.questions.measurement import Step, outcome_of
-from maquette.questions.noise import ONE, Cube, Gaussian, Laplace, NoiseRequest, independent, law_of_variance
-from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting, check_weight, weighting
-from maquette.samplers import check
+from maquette.queries.classes import class_sets
+from maquette.samplers import atoms, check
+from maquette.samplers import structures as draws
 from maquette.theory import quantiles
 from maquette.theory.quantiles import law_at, law_near
 

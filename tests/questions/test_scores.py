@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maquette.core import answers as scores
+from maquette.core.answers import check_answers, count_errors, distance_sensitivity, signed_errors
+from maquette.core.binned import Binned
+from maquette.core.rows.engine import distances
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.models.answers import Answers
-from maquette.questions import answers as scores
-from maquette.questions.answers import check_answers, count_errors, distance_sensitivity, signed_errors
-from maquette.questions.binned import Binned
-from maquette.vault.engine import distances
 from support.privacy_doubles import histograms, neighbours, table_of
 
 

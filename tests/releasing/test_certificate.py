@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from maquette.accounting.budget import Budget, Cost
+from maquette import owner as handle
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget, Cost
+from maquette.core.curator import Curator
+from maquette.core.laws import Gaussian, Laplace
+from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate import handle
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
 from maquette.models.answers import Answers
+from maquette.owner import Table
 from maquette.queries import marginals
-from maquette.questions.measurement import Size
-from maquette.questions.noise import Gaussian, Laplace
 from maquette.releasing.certify import certify
 from maquette.results.statements import Certificate
 from maquette.theory import quantiles

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from benchmarks import certificates
 
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.laws import Gaussian, IndependentLaw, Laplace
+from maquette.core.measurement import NoisyCounts, Receipt, Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import sizing
 from maquette.models.answers import Answers
 from maquette.queries import marginals
-from maquette.questions.measurement import NoisyCounts, Receipt, Size
-from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 from maquette.releasing.certify import beta_for_noise, certify, certify_classes
 from maquette.results.distribution import distribution_of, records
 from maquette.theory import quantiles

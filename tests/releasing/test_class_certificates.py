@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS
-from maquette.questions.class_errors import gaps, largest_gap
-from maquette.questions.classes import CLASSES
+from maquette.core.budget import UNITS
+from maquette.core.class_errors import gaps, largest_gap
+from maquette.queries.classes import CLASSES
 from maquette.releasing import certify
 from maquette.releasing.certify import share_of_beta
 from maquette.releasing.planning import choose, decide

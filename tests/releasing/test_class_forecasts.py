@@ -5,8 +5,8 @@ import pytest
 from benchmarks import class_forecasts
 
 import maquette as mq
-from maquette.questions.answers import Answers
-from maquette.questions.classes import CLASSES
+from maquette.core.answers import Answers
+from maquette.queries.classes import CLASSES
 from maquette.releasing import certify
 from maquette.releasing.certify import RELATIVE, SMALL_PAIRS, TYPICAL, WITHIN
 from maquette.results import wording

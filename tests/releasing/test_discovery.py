@@ -11,11 +11,12 @@ import pytest
 
 import maquette as mq
 from maquette.accounting.ledger import Ledger
+from maquette.core.laws import Gaussian, Laplace
 from maquette.discovery.curator import DiscoveryCurator
+from maquette.discovery.findings import NUMBERS, YEARS
+from maquette.discovery.raw import open_raw
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import LedgerError, MechanismError, ParameterError
-from maquette.questions.findings import NUMBERS, YEARS
-from maquette.questions.noise import Gaussian, Laplace
 from maquette.releasing.discovery import kind_of
 from maquette.releasing.found_cells import (
     Look,
@@ -25,7 +26,6 @@ from maquette.releasing.found_cells import (
     occupied,
     share_inside,
 )
-from maquette.vault.raw import open_raw
 from support.privacy_doubles import RecordingNoise, ReplayingNoise
 
 # What is made of noisy counts: no promise, but sense.

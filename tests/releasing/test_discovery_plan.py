@@ -9,7 +9,7 @@ import pytest
 
 import maquette as mq
 from maquette.accounting.ledger import Ledger
-from maquette.gate.handle import raw_columns
+from maquette.owner import raw_columns
 from maquette.releasing.discovery_plan import forecast_discovery
 
 TOTAL = {"total_epsilon": 4.0, "total_delta": 1e-6}

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 import maquette as mq
-from maquette import _check
-from maquette.accounting.budget import Budget
+from maquette.core import _check
+from maquette.core.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import LedgerError
 from maquette.releasing import payment

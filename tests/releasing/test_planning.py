@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget
+from maquette.core.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import MECHANISMS, Task

@@ -30,7 +30,7 @@ def own(tmp_path) -> Desk:
 
 def unread(monkeypatch) -> None:
     """From here on a table that is opened fails the test."""
-    monkeypatch.setattr("maquette.gate.handle.open", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr("maquette.owner.open", lambda *_, **__: pytest.fail("the table was opened"))
 
 
 # --- keys ---

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.questions.class_errors import WHOLE, gaps, largest_gap
-from maquette.questions.classes import CLASSES
+from maquette.core.class_errors import WHOLE, gaps, largest_gap
+from maquette.queries.classes import CLASSES
 from maquette.releasing.certify import share_of_beta
 from maquette.results.covering import Coverage
 from maquette.results.distribution import LEAST, weights_of

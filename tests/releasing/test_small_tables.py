@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind
-from maquette.questions.measurement import Size
 from maquette.releasing import planning
 from maquette.releasing.request import Request
 from maquette.theory.quantiles import law_at

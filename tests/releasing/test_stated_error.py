@@ -15,12 +15,12 @@ from tests.support.fake_curator import FakeCurator
 from tests.support.made_release import toy_release
 
 import maquette as mq
-from maquette.accounting.budget import Budget, Unit
 from maquette.api import UNCERTIFIED, run
+from maquette.core.budget import Budget, Unit
+from maquette.core.laws import Laplace
+from maquette.core.measurement import NoisyCounts
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import MECHANISMS
-from maquette.questions.measurement import NoisyCounts
-from maquette.questions.noise import Laplace
 from maquette.releasing import planning
 from maquette.releasing.certify import worth_buying
 from maquette.releasing.request import Request

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Accounting, Budget, Cost
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS, Accounting, Budget, Cost
 from maquette.errors import BudgetExceeded, PureCostWarning
 from maquette.results.report import account_in_words, render
 from maquette.verify import verdict

@@ -14,8 +14,8 @@ import pytest
 
 import maquette as mq
 from maquette import api
-from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS
 from maquette.releasing import planning
 from maquette.releasing.certify import SHARE
 from maquette.results import binding

@@ -15,7 +15,7 @@ from tests.support.fake_curator import FakeCurator
 from tests.support.made_release import toy_release
 
 import maquette as mq
-from maquette.accounting.budget import Budget, Unit
+from maquette.core.budget import Budget, Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import MECHANISMS, Task
 from maquette.models.answers import generator

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.core.measurement import Size
 from maquette.domain import Domain
 from maquette.mechanisms import sizing
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.questions.measurement import Size
 from maquette.results import means
 from maquette.results.figures import Grouping
 from maquette.results.statements import ClassCertificate, Guarantee
@@ -209,7 +209,7 @@ def test_what_cannot_be_a_table_is_refused(by, text, words):
 def test_a_noisy_number_of_records_widens_counts_and_sums():
     from dataclasses import replace
 
-    from maquette.questions.noise import Gaussian
+    from maquette.core.laws import Gaussian
 
     shown = coded(np.random.default_rng(7))
     public = release_of(shown, 0.01)

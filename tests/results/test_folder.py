@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from maquette.core.laws import Gaussian, Laplace
+from maquette.core.measurement import Receipt, Size
 from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.models.answers import Answers
 from maquette.models.histogram import HistogramModel
 from maquette.queries import marginals
-from maquette.questions.measurement import Receipt, Size
-from maquette.questions.noise import Gaussian, Laplace
 from maquette.results import Certificate, Guarantee, Release, document, keys, replacing
 from maquette.results import folder as store
 from support.edited_folder import mend_hashes, places, value_at, write_at

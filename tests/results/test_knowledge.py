@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maquette.core.laws import Laplace
+from maquette.core.measurement import Size
 from maquette.domain import Domain
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.histogram import HistogramModel
 from maquette.queries import marginals, where
 from maquette.queries.base import Queries
-from maquette.questions.measurement import Size
-from maquette.questions.noise import Laplace
 from maquette.results import Certificate, Guarantee, Spending, knowledge
 from maquette.results.covering import as_set
 from maquette.results.knowledge import estimate

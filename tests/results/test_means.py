@@ -10,9 +10,9 @@ import pytest
 import scipy
 
 import maquette as mq
+from maquette.core.binned import Binned
+from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind
-from maquette.questions.binned import Binned
-from maquette.questions.measurement import Size
 from maquette.results import figures
 from maquette.results.figures import MEANS
 from maquette.results.means import _bins, ends_by_noise, fieller

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
 from maquette.domain import Attribute, Kind, Relation
 from maquette.queries import marginals
 from maquette.results.statements import ADAPTIVE, FIXED, WORKLOAD, of_session_answer

@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core.laws import Gaussian
+from maquette.core.measurement import Size
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, ReleaseError
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries import marginals
-from maquette.questions.measurement import Size
-from maquette.questions.noise import Gaussian
 from maquette.results import Certificate, Guarantee
 from maquette.results import release as release_module
 from support.made_release import toy_columns, toy_domain, toy_release

@@ -210,9 +210,9 @@ def test_the_bar_of_missing_values_has_a_whisker(overflow, most, monkeypatch):
 
 
 def test_a_public_size_and_a_pure_budget_are_told():
-    from maquette.accounting.budget import Budget
+    from maquette.core.budget import Budget
+    from maquette.core.measurement import Size
     from maquette.domain import Relation
-    from maquette.questions.measurement import Size
 
     release = toy_release(size=Size(500, None, None), relation=Relation.REPLACE_ONE, budget=Budget(0.5))
     text = Page(release.report()).text
@@ -266,7 +266,7 @@ def test_errors_are_bars_with_a_length_that_says_something():
 
 
 def test_certificates_of_classes_come_first():
-    from maquette.questions.classes import CLASSES
+    from maquette.queries.classes import CLASSES
     from maquette.results.statements import ClassCertificate
 
     first, second = list(CLASSES)[:2]
@@ -288,7 +288,7 @@ def test_bars_that_say_the_same_are_one():
 
 
 def test_the_budget_is_in_percent_and_says_what_it_is_still_good_for(page):
-    from maquette.accounting.budget import UNITS, Unit, epsilon_for_units
+    from maquette.core.budget import UNITS, Unit, epsilon_for_units
 
     release = toy_release()
     assert release.account is not None

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import maquette as mq
-from maquette.questions.classes import CLASSES
+from maquette.queries.classes import CLASSES
 from maquette.results import export as export_module
 from maquette.results.export import dictionary, long_form
 from maquette.results.tables import LABEL, short_statement

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.core.binned import Binned
+from maquette.core.laws import Gaussian
+from maquette.core.measurement import Receipt, Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import sizing
-from maquette.questions.binned import Binned
-from maquette.questions.measurement import Receipt, Size
-from maquette.questions.noise import Gaussian
 from maquette.releasing.certify import beta_for_noise
 from maquette.results.distribution import records
 from maquette.results.figures import Grouping

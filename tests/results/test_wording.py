@@ -90,7 +90,7 @@ def test_a_payment_says_what_it_was_for_in_plain_words():
 
 
 def test_every_kind_of_noise_has_a_label():
-    from maquette.accounting import events
+    from maquette.core import events
 
     assert set(events._KINDS) <= set(wording.EVENT_LABELS)
 

@@ -14,9 +14,9 @@ from math import comb
 
 import pytest
 
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.inversion import exp_minus
 from maquette.domain import Relation
-from maquette.samplers.laws import exp_minus
 from support.draw_cases import CASES, NARROW, Case, Table, tables
 from support.priced import priced
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maquette.samplers.laws import CubeRadius, Geometric, HalfGaussian, exp_minus
-from maquette.samplers.noise import PRECISION, REST, _borders
+from maquette.core.inversion import CubeRadius, Geometric, HalfGaussian, exp_minus
+from maquette.core.noise import PRECISION, REST, _borders
 from support.privacy_laws import DIGITS, Reference, cube_radius, decimal, geometric, half_gaussian
 
 OWN_ROUNDING = Decimal(10) ** -40

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maquette.gate import prices
+from maquette.core import prices
+from maquette.core.noise import SystemNoise
 from maquette.queries.base import Sensitivity
-from maquette.samplers.noise import SystemNoise
 from support.zcdp import delta_of_rho
 
 pytestmark = pytest.mark.privacy

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maquette.gate import prices
-from maquette.samplers.laws import SystemBits
-from maquette.samplers.noise import (
+from maquette.core import prices
+from maquette.core.inversion import SystemBits
+from maquette.core.noise import (
     SMALL,
     STEP,
     WIDE,

@@ -9,7 +9,7 @@ SCRIPT = """
 import sys
 from fractions import Fraction
 import numpy as np
-from maquette.samplers.noise import SystemNoise
+from maquette.core.noise import SystemNoise
 noise, zeros = SystemNoise(), np.zeros(3, dtype=np.int64)
 noise.laplace(zeros, scale=Fraction(2))
 noise.gaussian(zeros, sigma=2.0)

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.samplers.laws import SystemBits
-from maquette.samplers.noise import SystemNoise
+from maquette.core.inversion import SystemBits
+from maquette.core.noise import SystemNoise
 from support.repeatable import STREAM
 from support.seeded import SeededNoise
 

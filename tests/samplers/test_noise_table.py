@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.samplers.laws import CubeRadius, Geometric, HalfGaussian, SystemBits, below
-from maquette.samplers.noise import Table
+from maquette.core.inversion import CubeRadius, Geometric, HalfGaussian, SystemBits, below
+from maquette.core.noise import Table
 from support.privacy_laws import DIGITS, Reference, cube_radius, geometric, half_gaussian
 from support.seeded import SeededBits
 

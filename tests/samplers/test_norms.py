@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.questions.norms import Body
-from maquette.samplers.laws import SystemBits
-from maquette.samplers.noise import BoxLevel, _below, table, whole_point
+from maquette.core.bodies import Body
+from maquette.core.inversion import SystemBits
+from maquette.core.noise import BoxLevel, _below, table, whole_point
 from support.seeded import SeededBits, SeededNoise
 
 SKEWED = Body((2, 3), ((1, -2), (3, 1)), (4, 5))

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.samplers import noise
-from maquette.samplers.laws import START, CubeRadius, Radius, SystemBits
-from maquette.samplers.noise import LONG, TableNoise, table
+from maquette.core import noise
+from maquette.core.inversion import START, CubeRadius, Radius, SystemBits
+from maquette.core.noise import LONG, TableNoise, table
 from support.seeded import SeededBits
 
 LAWS = [

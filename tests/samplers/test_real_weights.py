@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.inversion import exp_minus
+from maquette.core.rows.engine import MemoryEngine
+from maquette.core.weighting import GRID, Weighting, weighting
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, ParameterError
 from maquette.queries import marginals, prefixes, ranges, weights, where
-from maquette.questions.draws import Draw, Thresholds
-from maquette.questions.weighting import GRID, Weighting, weighting
-from maquette.samplers.laws import exp_minus
+from maquette.samplers.structures import Draw, Thresholds
 from maquette.samplers.trellis import WeightedTable
-from maquette.vault.engine import MemoryEngine
 from support.draw_cases import WEIGHED, Case
 from support.priced import priced
 

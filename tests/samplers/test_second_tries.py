@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maquette.core import noise
+from maquette.core import noise as noises
+from maquette.core import weighting as weights
+from maquette.core.inversion import Radius
+from maquette.core.weighting import Weighting
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError
 from maquette.queries import marginals, where
 from maquette.queries.marginals import Marginals
-from maquette.questions import draws as public
-from maquette.questions import weighting as weights
-from maquette.questions.weighting import Weighting
-from maquette.samplers import brackets, check, noise, trellis
-from maquette.samplers import noise as noises
+from maquette.samplers import brackets, check, trellis
+from maquette.samplers import structures as public
 from maquette.samplers.brackets import Bracket, Scale, Uniform, choose
 from maquette.samplers.draw import COUNTERS, View, node_of
-from maquette.samplers.laws import Radius
 from maquette.samplers.lists import Column
 from maquette.samplers.ordered import Nested
 from maquette.samplers.slices import Blocks, Slices

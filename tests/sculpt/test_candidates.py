@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget, Cost
+from maquette.core.measurement import Size
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.answers import generator
-from maquette.questions.measurement import Size
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements
 from maquette.sculpt.rows import begin
 from maquette.sculpt.targets import Layout, count_shapes
-from maquette.vault.engine import MemoryEngine
 from support.seeded import SeededCurator
 
 SIZES = (2, 5, 9, 14, 30, 600)

@@ -11,12 +11,12 @@ import pytest
 from benchmarks import calibrate
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.measurement import Receipt, Size
 from maquette.domain import Relation
 from maquette.mechanisms import residual, shape
 from maquette.mechanisms.base import Task
 from maquette.models.residual import cell_variance
-from maquette.questions.measurement import Receipt, Size
 from maquette.sculpt import allocation, finish, measurements, mechanism
 
 

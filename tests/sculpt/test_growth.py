@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import generator
-from maquette.questions.measurement import Size
 from maquette.sculpt.allocation import AttributeSets
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.finish import MAX_GROWTH, growth

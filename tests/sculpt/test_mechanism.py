@@ -6,9 +6,9 @@ import pytest
 
 import maquette as mq
 from maquette import api
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind
-from maquette.questions.measurement import Size
 from maquette.sculpt import mechanism as running
 from maquette.sculpt import rounds
 from maquette.sculpt.allocation import TableNoise

@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Unit
+from maquette.core.binned import Binned, count_binned, labels
+from maquette.core.budget import Unit
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.core.tables import count_margins
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.models.answers import generator
 from maquette.queries import marginals, prefixes, union, where
-from maquette.questions.binned import Binned, count_binned, labels
-from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.allocation import RiskModel, TableNoise, attribute_sets, divide_price
 from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, nested_cuts, smooth_one_way
 from maquette.sculpt.measurements import Measurements, TableMeasurement

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind
-from maquette.questions.measurement import Size
 from maquette.sculpt.allocation import AttributeSets, TableNoise
 from maquette.sculpt.rounds import plan_rounds, small_triples
 

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 from maquette import open as open_table
-from maquette.accounting.budget import Unit
+from maquette.core.binned import Binned, count_binned
+from maquette.core.budget import Unit
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.core.tables import count_margins
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ReleaseError
 from maquette.models.answers import generator
 from maquette.queries import where
-from maquette.questions.binned import Binned, count_binned
-from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape

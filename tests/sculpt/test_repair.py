@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.binned import count_binned
+from maquette.core.budget import Unit
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.models.answers import generator
-from maquette.questions.binned import count_binned
-from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import finish
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.finish import FittedRows

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.answers import generator
-from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import rounds, stages
 from maquette.sculpt.allocation import TableNoise
 from maquette.sculpt.bins import Hierarchy, Shape

@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Unit
+from maquette.core.binned import count_binned
+from maquette.core.budget import Unit
+from maquette.core.laws import Gaussian
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.answers import generator
-from maquette.questions.binned import count_binned
-from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.questions.noise import Gaussian
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise
 from maquette.sculpt.bins import Hierarchy, Shape

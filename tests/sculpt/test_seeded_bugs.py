@@ -9,15 +9,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Cost
-from maquette.accounting.events import SelectionEvent
+from maquette.core import curator as gate
+from maquette.core import prices
+from maquette.core.budget import Cost
+from maquette.core.curator import Curator
+from maquette.core.events import SelectionEvent
+from maquette.core.measurement import Size
+from maquette.core.rows.engine import Engine
 from maquette.domain import Relation
-from maquette.gate import curator as gate
-from maquette.gate import prices
-from maquette.gate.curator import Curator
-from maquette.questions.measurement import Size
 from maquette.sculpt.bins import Hierarchy
-from maquette.vault.engine import Engine
 from support import privacy_checks as checks
 from support.privacy_cases import CONCENTRATED, DELTA, LINE, pairs
 from support.privacy_conformance import Case, mechanism_case

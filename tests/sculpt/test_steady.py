@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import generator
-from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.finish import AVERAGED_SWEEPS, average_sweeps
 from maquette.sculpt.measurements import Measurements, TableMeasurement

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.laws import law_of_variance
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import generator
-from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.questions.noise import law_of_variance
 from maquette.sculpt import rounds
 from maquette.sculpt.allocation import TableNoise
 from maquette.sculpt.bins import Hierarchy, Shape

@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core.binned import Binned
+from maquette.core.laws import Gaussian, Laplace
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.queries import where
-from maquette.questions.binned import Binned
-from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.questions.noise import Gaussian, Laplace
 from maquette.sculpt.measurements import total_of
 from maquette.sculpt.model import MeasuredTable, SculptModel
 

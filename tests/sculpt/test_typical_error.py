@@ -10,10 +10,10 @@ from benchmarks import calibrate, expected, sizes
 from benchmarks.__main__ import RESULTS
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import Task
+from maquette.owner import exact_answers
 from maquette.releasing.planning import plan
 from maquette.releasing.ranking import preferred
 from maquette.sculpt import allocation

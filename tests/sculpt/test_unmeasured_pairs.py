@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Unit
+from maquette.core.binned import count_binned
+from maquette.core.budget import Unit
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.answers import generator
-from maquette.questions.binned import count_binned
-from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget
+from maquette.core.budget import UNITS, Budget
 from maquette.errors import BudgetExceeded
 from support.online_adversaries import ADVERSARIES
 from support.online_cases import book, people, seeded_session, truth
@@ -68,7 +68,7 @@ def test_answers_to_adaptive_analysts_keep_their_errors_and_the_ledger_its_sum(m
 
 
 def test_the_suite_sees_answers_that_miss_their_error(monkeypatch):
-    from maquette.questions.noise import Laplace, NoiseRequest
+    from maquette.core.laws import Laplace, NoiseRequest
 
     monkeypatch.setattr(Laplace, "reach", lambda self, beta: 0.05 * float(self.scale))
     monkeypatch.setattr(NoiseRequest, "reach", lambda self, beta: 0.05 / float(self.price))

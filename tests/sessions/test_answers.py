@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS, Budget
 from maquette.domain import Relation
 from maquette.errors import (
     BudgetExceeded,
@@ -20,7 +20,7 @@ from maquette.errors import (
     ParameterError,
     WorkloadError,
 )
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.queries import marginals, prefixes, weights
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Touched, Untouchable

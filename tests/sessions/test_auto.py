@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS, Budget
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.sessions import state
 from maquette.sessions.rules import how_answered
 from maquette.theory import ratios

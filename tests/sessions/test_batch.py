@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.core import curator as gate
+from maquette.core.budget import Budget
+from maquette.core.ledger.transaction import Transaction
+from maquette.core.measurement import has_outcome, read_step
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, UselessAnswer, WorkloadError
-from maquette.gate import curator as gate
-from maquette.questions.measurement import has_outcome, read_step
 from maquette.sessions import Refusal, SessionAnswer
 from maquette.sessions.planning import LEAST_BATCH, MAX_BATCH
 from support.online_cases import PEOPLE, book, people, seeded_session, truth

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from maquette.accounting import events
-from maquette.accounting.budget import UNITS, Budget, Cost, Unit
+from maquette.core import events, sparse
+from maquette.core.budget import UNITS, Budget, Cost, Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded
-from maquette.questions import sparse
 from support.online_tape import TEST, charges, check_inputs, taped
 from support.online_variants import probability
 from support.priced import priced

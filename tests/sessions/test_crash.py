@@ -20,10 +20,10 @@ from typing import get_args
 
 import pytest
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger import ledger as calls
-from maquette.questions.measurement import has_outcome, read_step
+from maquette.core.budget import Budget
+from maquette.core.ledger import ledger as calls
+from maquette.core.measurement import has_outcome, read_step
 from maquette.sessions import Session
 from support import crash_points
 from support.ledger_process import Child, seen_by_clients, wait_for_lines

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, KeyReused, WorkloadError
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.sessions import Refusal
-from maquette.vault.engine import MemoryEngine
 from support.online_cases import seeded_session
 
 DOMAIN = Domain(

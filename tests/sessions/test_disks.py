@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget
 from maquette.errors import LedgerError
 from maquette.sessions import Session
 from support.online_cases import PEOPLE, book
@@ -46,7 +46,7 @@ def ask_until_full(session: Session) -> dict[int, float]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_full_disk_fails_closed_and_the_session_goes_on_when_there_is_room(tmp_path, monkeypatch, kind):
-    from maquette.accounting.ledger import store
+    from maquette.core.ledger import store
 
     location = ledger_at(tmp_path)
     with monkeypatch.context() as patch:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from maquette.accounting.budget import Budget
 from maquette.cli.ask import Prompt, describe
+from maquette.core.budget import Budget
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.sessions.opening import session
 from support.online_cases import book, people

@@ -9,7 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
+from maquette.core.binned import Binned, table_sensitivity
+from maquette.core.budget import Budget
+from maquette.core.measurement import NoisyTable
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.mechanisms.strategies import JOINT_SHARE, plan_joint
@@ -17,8 +19,6 @@ from maquette.models import survey as models
 from maquette.models.survey import Joint, Survey, description_length
 from maquette.queries import weights, where
 from maquette.queries.predicates import boxes
-from maquette.questions.binned import Binned, table_sensitivity
-from maquette.questions.measurement import NoisyTable
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 
 SMALL = Domain(

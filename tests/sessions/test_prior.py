@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
 from maquette.domain import Attribute, Kind
 from maquette.errors import KeyReused, ParameterError
 from maquette.models.answers import Answers

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget
 from maquette.sessions.session import Session
 from maquette.verify import verdict
 from support.online_cases import PEOPLE, people, truth

@@ -7,16 +7,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget
+from maquette.core.budget import UNITS, Budget
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, WorkloadError
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.queries.predicates import where
 from maquette.queries.weights import GRID
 from maquette.sessions.grouped import read_select
 from maquette.sessions.question import QuestionReader
 from maquette.sessions.sums import Search, border_query
-from maquette.vault.engine import MemoryEngine
 from support.online_cases import seeded_session
 from support.online_tape import TEST, charges, taped
 from support.privacy_doubles import histograms, ledger_for, neighbours, table_of

@@ -14,11 +14,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget
+from maquette.core.budget import UNITS, Budget
+from maquette.core.curator import Curator
+from maquette.core.laws import NoiseRequest
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate.curator import Curator
 from maquette.queries.weights import GRID
-from maquette.questions.noise import NoiseRequest
 from maquette.sessions.grouped import read_select
 from maquette.sessions.question import Question, QuestionReader
 from maquette.sessions.sums import Search

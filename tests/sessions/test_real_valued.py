@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
 from maquette.domain import Relation
 from maquette.queries import weights
 from support.online_cases import PEOPLE, book, columns, people, seeded_session

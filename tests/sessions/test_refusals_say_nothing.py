@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from maquette.accounting.budget import Budget
-from maquette.accounting.ledger import Ledger, Rate, looks
-from maquette.accounting.ledger import ledger as calls
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.accounting.ledger import Ledger, Rate
+from maquette.core.budget import Budget
+from maquette.core.ledger import ledger as calls
+from maquette.core.ledger import looks
+from maquette.core.ledger.transaction import Transaction
 from maquette.errors import LedgerError, RateExceeded
 from maquette.sessions.opening import session as open_session
 from maquette.tools.sparse_vector import above_threshold

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
+from maquette.core import curator as gate
+from maquette.core import sparse
+from maquette.core.budget import Budget
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
-from maquette.gate import curator as gate
-from maquette.gate.handle import Table
-from maquette.questions import sparse
+from maquette.owner import Table
 from maquette.sessions import survey
 from support.online_cases import PEOPLE, book, columns
 from support.online_tape import charges, check_inputs, taped

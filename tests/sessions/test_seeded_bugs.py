@@ -9,18 +9,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting import events
-from maquette.accounting.budget import UNITS, Budget, Cost, Unit
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.core import events, sparse
+from maquette.core.budget import UNITS, Budget, Cost, Unit
+from maquette.core.curator import OnlineCurator
+from maquette.core.ledger.transaction import Transaction
+from maquette.core.measurement import EpochTerms, GuessOutcome, outcome_of, pack_outcomes
+from maquette.core.prices import Prices, VariancePlan
+from maquette.core.sparse import Guess
 from maquette.domain import Relation
 from maquette.errors import KeyReused, LedgerError, MechanismError
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.prices import Prices, VariancePlan
 from maquette.queries import where
-from maquette.questions import sparse
-from maquette.questions.measurement import EpochTerms, GuessOutcome, outcome_of, pack_outcomes
-from maquette.questions.sparse import Guess
 from support.online_survey import weigh
 from support.online_variants import probability
 from support.priced import priced

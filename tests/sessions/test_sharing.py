@@ -4,10 +4,10 @@
 
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget, Cost
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS, Budget, Cost
 from maquette.errors import LedgerError
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.sessions import Refusal
 from maquette.sessions.opening import session as open_session
 from support.online_cases import PEOPLE, book, people, seeded_session, truth

@@ -10,15 +10,15 @@ from fractions import Fraction
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget, Unit
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget, Unit
+from maquette.core.laws import Gaussian, Laplace
+from maquette.core.measurement import Receipt, Size
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
-from maquette.gate.handle import Table
 from maquette.mechanisms.online import PublicNumbers, largest_error, pmw_settings
 from maquette.mechanisms.session_plan import FAIR, GOOD, USELESS, few_answers_settings, with_larger_budget
-from maquette.questions.measurement import Receipt, Size
-from maquette.questions.noise import Gaussian, Laplace
+from maquette.owner import Table
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 

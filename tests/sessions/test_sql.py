@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget
 from maquette.cli.ask import Prompt
 from maquette.cli.prompt import describe
+from maquette.core.budget import Budget
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import BudgetExceeded, UselessAnswer, WorkloadError
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.sessions.grouped import MAX_CELLS, mixed_price
 from maquette.sessions.opening import session
-from maquette.vault.engine import MemoryEngine
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 

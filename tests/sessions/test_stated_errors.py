@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.laws import Gaussian, Laplace, NoiseRequest
+from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import online
 from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.mechanisms.session_plan import few_answers_settings, size_share
-from maquette.questions.measurement import Size
-from maquette.questions.noise import Gaussian, Laplace, NoiseRequest
 from maquette.theory.adaptive import SharedGap
 from maquette.theory.quantiles import law_at
 from support import proved_bounds as proved

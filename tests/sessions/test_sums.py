@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maquette.accounting import events
-from maquette.accounting.budget import UNITS, Budget, Cost
-from maquette.core import forms
+from maquette.core import events, forms
+from maquette.core.budget import UNITS, Budget, Cost
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.queries.predicates import where
 from maquette.queries.weights import GRID
 from maquette.results.select import parse_select
@@ -18,7 +18,6 @@ from maquette.sessions import sums
 from maquette.sessions.grouped import read_select
 from maquette.sessions.question import QuestionReader
 from maquette.sessions.sums import Part, Scale, parts_of, weighted_query
-from maquette.vault.engine import MemoryEngine
 from support.online_cases import seeded_session
 from support.online_tape import TEST, charges, taped
 from support.privacy_doubles import ledger_for

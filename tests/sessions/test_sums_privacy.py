@@ -13,15 +13,15 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget
 from maquette.core import forms
+from maquette.core.bounds import sensitivity_of
+from maquette.core.budget import UNITS, Budget
+from maquette.core.curator import Curator
+from maquette.core.laws import NoiseRequest
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.gate.curator import Curator
 from maquette.queries.predicates import where
 from maquette.queries.weights import Weights
-from maquette.questions.bounds import sensitivity_of
-from maquette.questions.noise import NoiseRequest
 from maquette.results.select import parse_select
 from maquette.sessions.sums import Scale, parts_of, weighted_query
 from support.privacy_doubles import histograms, neighbours, table_of

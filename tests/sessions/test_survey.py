@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.core.budget import Budget
+from maquette.core.ledger.transaction import Transaction
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 from maquette.sessions.opening import session as open_session

@@ -10,7 +10,7 @@ import numpy as np
 
 from maquette.domain import Attribute, Domain
 from maquette.domain import Kind as AttributeKind
-from maquette.questions.classes import CLASSES, QuestionClass
+from maquette.queries.classes import CLASSES, QuestionClass
 
 TINY = Domain(
     (

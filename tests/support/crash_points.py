@@ -14,9 +14,9 @@ from typing import Any, Literal
 import pytest
 
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.looks import Looks
-from maquette.accounting.ledger.store import SqliteStore
-from maquette.accounting.ledger.transaction import Transaction
+from maquette.core.ledger.looks import Looks
+from maquette.core.ledger.store import SqliteStore
+from maquette.core.ledger.transaction import Transaction
 
 Point = Literal["before-reserve", "after-reserve", "before-answer", "after-answer", "mid-transaction"]
 Store = Literal["before-receipt", "after-receipt"]

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from maquette.questions.atoms import Atoms, layout
-from maquette.questions.draws import Family, family
+from maquette.samplers.atoms import Atoms, layout
 from maquette.samplers.brackets import Scale
 from maquette.samplers.lists import Column, Listed, all_multisets, levels_of, sequence_weights
 from maquette.samplers.ordered import Intervals, Nested, Node, Thresholds
 from maquette.samplers.slices import Blocks
+from maquette.samplers.structures import Family, family
 from maquette.samplers.trees import Forest
 from maquette.samplers.trellis import Trellis
 

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import Unit
+from maquette.core.answers import without_overlap
 from maquette.core.any_order import Statistic
+from maquette.core.binned import Binned
+from maquette.core.budget import Unit
+from maquette.core.class_errors import ClassSets, ReleasedTables
+from maquette.core.combination_errors import ReleasedRows
+from maquette.core.drawing import DrawnDatabase
+from maquette.core.laws import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, Norm
+from maquette.core.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
+from maquette.core.residuals import projected_axes, shift_squared
+from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, sum_margin
-from maquette.queries.residuals import projected_axes, shift_squared
-from maquette.questions.answers import without_overlap
-from maquette.questions.binned import Binned
-from maquette.questions.class_errors import ClassSets, ReleasedTables
-from maquette.questions.combination_errors import ReleasedRows
-from maquette.questions.drawing import DrawnDatabase
-from maquette.questions.draws import Draw
-from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
-from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, Norm
-from maquette.questions.weighting import Weighting
+from maquette.samplers.structures import Draw
 from maquette.theory import quantiles
 from support.seeded import SeededNoise
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from maquette import queries as q
+from maquette.core.binned import Binned
+from maquette.core.bodies import Body
+from maquette.core.drawing import DrawnDatabase
+from maquette.core.laws import NoiseRequest
+from maquette.core.measurement import EpochTerms, Receipt
+from maquette.core.weighting import Weighting
 from maquette.models.answers import Answers
 from maquette.queries.base import Group
-from maquette.questions import draws as public
-from maquette.questions.binned import Binned
-from maquette.questions.classes import CLASSES as QUESTION_CLASSES
-from maquette.questions.drawing import DrawnDatabase
-from maquette.questions.measurement import EpochTerms, Receipt
-from maquette.questions.noise import NoiseRequest
-from maquette.questions.norms import Body
-from maquette.questions.weighting import Weighting
+from maquette.queries.classes import CLASSES as QUESTION_CLASSES
+from maquette.samplers import structures as public
 from support.gate_world import DOMAIN, OTHER, databases
 
 Rng = np.random.Generator

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Entry, Receipt, Record
+from maquette.core.budget import Budget, Cost
 from maquette.domain import Relation
 
 _HEAD = "0" * 64

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from maquette.core.answers import ChoiceQuestion
 from maquette.core.any_order import Family, Statistic
+from maquette.core.class_errors import ClassSets, Kind, ReleasedTables
+from maquette.core.combination_errors import ReleasedRows
+from maquette.core.curator import OnlineCurator
+from maquette.core.sparse import Guess
 from maquette.errors import ParameterError
-from maquette.gate.curator import OnlineCurator
-from maquette.questions.answers import ChoiceQuestion
-from maquette.questions.class_errors import ClassSets, Kind, ReleasedTables
-from maquette.questions.classes import class_sets
-from maquette.questions.combination_errors import ReleasedRows
-from maquette.questions.sparse import Guess
+from maquette.queries.classes import class_sets
 from support.gate_arguments import (
     CLASS_NAMES,
     Arguments,

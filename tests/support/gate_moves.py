@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.events import (
+from maquette.core.events import (
     ComposedEvent,
     CubeEvent,
     Event,

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
+from maquette.core.curator import OnlineCurator
+from maquette.core.inversion import SystemBits
+from maquette.core.noise import SystemNoise
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.handle import Table
-from maquette.questions import draws as public
+from maquette.owner import Table
 from maquette.samplers import draw as sampler
+from maquette.samplers import structures as public
 from maquette.samplers.draw import EXACT_DRAWS, error_of
-from maquette.samplers.laws import SystemBits
-from maquette.samplers.noise import SystemNoise
 from support.gate_book import BookDouble
 from support.gate_moves import Draw, Outcome, check_moves
 from support.privacy_doubles import Divergence, LooseEngine, ledger_for, set_aside

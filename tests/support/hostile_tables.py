@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from maquette.core.binned import Binned
 from maquette.domain import Domain
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import where
 from maquette.queries.workload import union
-from maquette.questions.binned import Binned
 
 TENTHS = [i / 10 for i in range(11)] + [0.7 * i / 7 for i in range(8)]
 BORDERS = TENTHS + [math.nextafter(x, -9) for x in TENTHS] + [math.nextafter(x, 9) for x in TENTHS]

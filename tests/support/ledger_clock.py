@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from maquette.accounting.ledger import entry, pace
+from maquette.core.ledger import entry, pace
 
 
 def stop_the_clock(patch: pytest.MonkeyPatch) -> list[timedelta]:

@@ -11,8 +11,8 @@ import numpy as np
 
 import maquette.queries as q
 from maquette.core.forms import QueryForms
-from maquette.questions import draws as public
-from maquette.questions.measurement import Receipt
+from maquette.core.measurement import Receipt
+from maquette.samplers import structures as public
 from support.gate_world import DOMAIN, databases
 from support.lying_queries import Lying
 

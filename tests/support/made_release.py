@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
+from maquette.core.laws import Gaussian
+from maquette.core.measurement import Receipt, Size
 from maquette.domain import Domain, Relation
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Queries
 from maquette.queries.marginals import marginals
-from maquette.questions.measurement import Receipt, Size
-from maquette.questions.noise import Gaussian
 from maquette.results import Account, Certificate, GroupCertificate, Guarantee, Release, Spending
 
 

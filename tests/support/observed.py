@@ -20,17 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget, Cost
-from maquette.accounting.ledger import Ledger, create
-from maquette.accounting.ledger import ledger as ledger_module
-from maquette.accounting.ledger.create import Identity
-from maquette.accounting.ledger.entry import driver
-from maquette.accounting.ledger.store import MemoryStore
+from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget, Cost
+from maquette.core.inversion import SystemBits
+from maquette.core.ledger import create
+from maquette.core.ledger import ledger as ledger_module
+from maquette.core.ledger.create import Identity
+from maquette.core.ledger.entry import driver
+from maquette.core.ledger.store import MemoryStore
+from maquette.core.measurement import pack
 from maquette.domain import Relation
 from maquette.errors import MaquetteError
-from maquette.gate.handle import Table
-from maquette.questions.measurement import pack
-from maquette.samplers.laws import SystemBits
+from maquette.owner import Table
 from support.gate_moves import Draw
 from support.gate_world import DOMAIN, Rows, Tape, TapedCurator, TapedEngine, neighbouring_rows, shown
 from support.privacy_doubles import Divergence, set_aside

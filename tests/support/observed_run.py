@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
 from maquette.errors import MaquetteWarning
 from support.gate_arguments import Rng
 from support.gate_world import BUDGETS, RHO, draws_on_tape

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Rate
-from maquette.questions.measurement import EpochTerms
-from maquette.questions.sparse import Guess
+from maquette.core.budget import Budget, Cost
+from maquette.core.measurement import EpochTerms
+from maquette.core.sparse import Guess
 from support.gate_arguments import CLASSES, Rng, pick
 from support.gate_calls import STRATEGIES
 from support.gate_world import PURE

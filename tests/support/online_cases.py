@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget
+from maquette.core.curator import OnlineCurator
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.queries import where
 from maquette.sessions import Session, opening
-from maquette.vault.engine import MemoryEngine
 from support.seeded import SeededNoise
 
 PEOPLE = Domain(

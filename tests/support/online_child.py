@@ -16,9 +16,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger import ledger as calls
+from maquette.core.budget import Budget
+from maquette.core.ledger import ledger as calls
 from maquette.queries import boxes
 from maquette.queries.base import Queries
 from maquette.sessions import Session

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Accounting, Budget
+from maquette.core.budget import UNITS, Accounting, Budget
 from maquette.domain import Relation
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from support import privacy_loss
 from support.online_cases import PEOPLE, book, columns
 from support.online_tape import check_inputs, taped

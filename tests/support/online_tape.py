@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.handle import Table
+from maquette.core.budget import Budget
+from maquette.core.curator import OnlineCurator
+from maquette.owner import Table
 from maquette.sessions import opening
 from support.privacy_doubles import Call, Divergence, RecordingNoise, ReplayingNoise
 from support.seeded import SeededNoise

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Unit
-from maquette.questions import sparse
-from maquette.questions.measurement import EpochTerms
-from maquette.samplers.noise import SystemNoise
+from maquette.core import sparse
+from maquette.core.budget import Unit
+from maquette.core.measurement import EpochTerms
+from maquette.core.noise import SystemNoise
 from support.priced import priced
 
 EPSILON = Fraction(1)

@@ -1,8 +1,8 @@
 """Prices for tests: a ledger that counts as the price does, neighbours by add/remove-one, unless said otherwise."""
 
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.prices import Prices
 from maquette.domain import Relation
-from maquette.gate.prices import Prices
 
 
 def priced(unit: Unit, *, ledger: Unit | None = None, relation: Relation = Relation.ADD_REMOVE) -> Prices:

@@ -10,21 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget, Unit
+from maquette.core import class_errors
+from maquette.core.answers import ChoiceQuestion
 from maquette.core.any_order import Family, Statistic
+from maquette.core.binned import Binned
+from maquette.core.bodies import Body
+from maquette.core.budget import Budget, Unit
+from maquette.core.class_errors import ReleasedTables
+from maquette.core.combination_errors import ReleasedRows, axes_of
+from maquette.core.drawing import DrawnDatabase
+from maquette.core.laws import NoiseRequest
+from maquette.core.measurement import Receipt
 from maquette.domain import Domain
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
-from maquette.questions import class_errors
-from maquette.questions.answers import ChoiceQuestion
-from maquette.questions.binned import Binned
-from maquette.questions.class_errors import ReleasedTables
-from maquette.questions.classes import CLASSES, class_sets
-from maquette.questions.combination_errors import ReleasedRows, axes_of
-from maquette.questions.drawing import DrawnDatabase
-from maquette.questions.draws import (
+from maquette.queries.classes import CLASSES, class_sets
+from maquette.samplers.structures import (
     Base,
     Blocks,
     Draw,
@@ -35,9 +38,6 @@ from maquette.questions.draws import (
     Structure,
     Thresholds,
 )
-from maquette.questions.measurement import Receipt
-from maquette.questions.noise import NoiseRequest
-from maquette.questions.norms import Body
 from support.privacy_conformance import TINY, Case, mechanism_case
 
 DELTA = 1e-6

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget
+from maquette.core.curator import Curator
+from maquette.core.inversion import SystemBits
+from maquette.core.laws import NoiseRequest
+from maquette.core.noise import SystemNoise
 from maquette.domain import Relation
 from maquette.errors import LookFailed, MaquetteError
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.queries import marginals
-from maquette.questions.noise import NoiseRequest
 from maquette.samplers.draw import EXACT_DRAWS
-from maquette.samplers.laws import SystemBits
-from maquette.samplers.noise import SystemNoise
 from support.privacy_cases import MECHANISM_CASES, QUESTION_CASES, mixed
 from support.privacy_conformance import TINY, Case, check_exactly
 from support.privacy_doubles import LooseEngine, columns_of, histograms, ledger_for, set_aside

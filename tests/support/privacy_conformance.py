@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from maquette import api
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget
+from maquette.core.budget import SLACK_UNITS, UNITS, Budget
+from maquette.core.measurement import Residual
+from maquette.core.residuals import ripple
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.mechanisms.base import MECHANISMS
 from maquette.queries.base import Queries
-from maquette.queries.residuals import ripple
-from maquette.questions.measurement import Residual
 from maquette.releasing.planning import prepare
 from maquette.releasing.request import Request
 from support import privacy_loss

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget
-from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget
+from maquette.core.curator import Curator
+from maquette.core.events import PureEvent
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Domain, Persons, Relation
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.samplers.draw import EXACT_DRAWS
-from maquette.vault.engine import MemoryEngine
 from support.seeded import SeededNoise
 
 
@@ -185,7 +185,7 @@ def ledger_for(
 
 def set_aside(ledger: Ledger, key: str, budget: Budget) -> None:
     """An envelope with the whole of a budget, as a release makes it."""
-    from maquette.accounting.budget import UNITS, Cost
+    from maquette.core.budget import UNITS, Cost
 
     cost = (
         PureEvent(Fraction(budget.total_units, UNITS), "test").cost(ledger.budget.unit)

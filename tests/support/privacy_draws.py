@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from maquette.queries.base import Queries
-from maquette.questions import draws as public
 from maquette.samplers import draw as production
+from maquette.samplers import structures as public
 from maquette.samplers.brackets import Scale
 from maquette.samplers.lists import all_multisets
 from maquette.samplers.ordered import Thresholds

@@ -1,4 +1,4 @@
-"""Projected integer noise on tiny tables, summed up directly: what `questions/answers.py` bounds in closed form.
+"""Projected integer noise on tiny tables, summed up directly: what `core/answers.py` bounds in closed form.
 
 Integer Gaussian noise z on all cells, projected along some axes, is a lattice point y. Every y has one
 representative table with zeros wherever an index of a removed axis is 0, and all tables over the same y differ by

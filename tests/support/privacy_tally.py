@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Receipt, Record
+from maquette.core.budget import Budget, Cost
 from maquette.domain import Persons, Relation
 
 

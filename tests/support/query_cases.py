@@ -13,9 +13,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import maquette.queries as mq
+from maquette.core.binned import Binned
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import Sensitivity
-from maquette.questions.binned import Binned
 
 MAX_CELLS = 48
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 
-from maquette.samplers import laws, noise
+from maquette.core import inversion as laws
+from maquette.core import noise
 from support.seeded import SeededNoise
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.ledger import Ledger
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
+from maquette.core.curator import Curator
+from maquette.core.noise import WIDE, Counts, Noise, Selection, TableNoise
+from maquette.owner import Table
 from maquette.samplers.draw import EXACT_DRAWS
-from maquette.samplers.noise import WIDE, Counts, Noise, Selection, TableNoise
 
 
 class SeededBits:

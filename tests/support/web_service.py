@@ -86,7 +86,7 @@ def write_config(
 
 def write_undeclared(folder: Path) -> Path:
     """The same with two tables whose domains are still to be reviewed or found."""
-    from maquette.gate.handle import draft
+    from maquette.owner import draft
 
     path = write_config(folder, more=UNDECLARED, table="fit_report = true")
     draft(folder / "people.csv").save(folder / "drafted.domain.json")

@@ -13,14 +13,14 @@ from benchmarks.families import cells, double, generators, score
 from benchmarks.families.cells import Workload
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Budget
+from maquette.core.binned import Binned
+from maquette.core.budget import UNITS, Budget
+from maquette.core.noise import SystemNoise
+from maquette.core.rows.engine import distances
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded
-from maquette.questions.binned import Binned
 from maquette.releasing import planning
 from maquette.releasing.request import Request
-from maquette.samplers.noise import SystemNoise
-from maquette.vault.engine import distances
 
 SMALL = [
     (kind, v) for kind in generators.KINDS for v in range(6) if generators.records(kind, v) in (500, 8_000)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maquette import _check
+from maquette.core import _check
 from maquette.errors import ParameterError
 
 

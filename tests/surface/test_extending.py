@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import MECHANISMS, Mechanism, Prepared, Registry, Task
 from maquette.queries import Sensitivity, canonical_hash, forms, from_json, to_json

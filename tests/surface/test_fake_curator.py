@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Unit
+from maquette.core.binned import Binned
+from maquette.core.budget import Unit
+from maquette.core.curator import Curator as RealCurator
+from maquette.core.weighting import Weighting
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded
-from maquette.gate.curator import Curator as RealCurator
 from maquette.mechanisms.base import Curator
 from maquette.models.answers import Answers
 from maquette.queries import marginals
-from maquette.questions.binned import Binned
-from maquette.questions.weighting import Weighting
 from support.fake_curator import FakeCurator
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=4), Attribute("b", Kind.ORDINAL, codes=3)))

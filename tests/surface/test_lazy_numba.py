@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette import _lazy_numba as numba
+from maquette.core import _lazy_numba as numba
 
 
 @numba.njit(nogil=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import maquette as mq
-from maquette import _check
+from maquette.core import _check
 from maquette.errors import LedgerError
 from support.cli_files import call, desk, refused
 

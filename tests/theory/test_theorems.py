@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.core.laws import Laplace
 from maquette.errors import ParameterError
-from maquette.questions.noise import Laplace
 from maquette.theory import direct, existence, search
 from maquette.theory import direct as histogram
 from maquette.theory import direct as postprocess

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Budget
+from maquette.core.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.queries import conjunctions, marginals

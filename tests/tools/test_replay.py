@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Budget
+from maquette.core.budget import UNITS, Budget
 from maquette.domain import Relation
 from maquette.tools import choose as choosing
 from maquette.tools import sparse_vector as streaming

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.noise import TableNoise
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.queries import points, weights
-from maquette.samplers.noise import TableNoise
 from maquette.theory import online
 from maquette.tools.sparse_vector import Fraction, plan_stream
 from support.cli_files import call, desk

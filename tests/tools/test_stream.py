@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Budget
+from maquette.core.budget import UNITS, Budget
+from maquette.core.laws import Gaussian, Laplace
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import LedgerError, ParameterError, WorkloadError
-from maquette.questions.noise import Gaussian, Laplace
 from maquette.tools import stream as streaming
 from maquette.tools.stream import MAX_STEPS, _root, error, tree
 from support import privacy_loss

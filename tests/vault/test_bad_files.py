@@ -21,7 +21,7 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MaquetteError, SourceError
-from maquette.gate.handle import open as open_table
+from maquette.owner import open as open_table
 from maquette.vault.readers import open_engine
 
 CANARY = "ZXQCANARY"

@@ -11,11 +11,11 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
-from maquette.questions.class_errors import ClassQuestion, ReleasedTables
-from maquette.questions.classes import CLASSES, class_sets
-from maquette.vault import engine as vault
-from maquette.vault.engine import MemoryEngine
-from maquette.vault.loading import StreamEngine
+from maquette.core.class_errors import ClassQuestion, ReleasedTables
+from maquette.core.rows import engine as vault
+from maquette.core.rows.engine import MemoryEngine
+from maquette.core.rows.loading import StreamEngine
+from maquette.queries.classes import CLASSES, class_sets
 from maquette.vault.readers import open_engine
 from support.class_cases import TINY, largest
 

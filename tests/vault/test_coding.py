@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from maquette.core.rows import coding
+from maquette.core.rows.arrow import text_array
+from maquette.core.rows.coding import coders, parse_numbers, parse_whole_numbers, spell_object, words
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import DomainError
-from maquette.vault import coding
-from maquette.vault.arrow import text_array
-from maquette.vault.coding import coders, parse_numbers, parse_whole_numbers, spell_object, words
 
 BOTH = {"nullable": True, "overflow": True}
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maquette.core.rows import delimited
+from maquette.core.rows import delimited as records
+from maquette.core.rows.delimited import DelimitedFile
 from maquette.domain import Attribute, Domain, Kind
-from maquette.vault import delimited
-from maquette.vault import delimited as records
-from maquette.vault.delimited import DelimitedFile
 from maquette.vault.readers import open_engine
 
 pytestmark = pytest.mark.law

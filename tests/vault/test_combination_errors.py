@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from maquette.core.any_order import Family, Statistic, largest_errors
+from maquette.core.combination_errors import CombinationQuestion, ReleasedRows, axes_of
+from maquette.core.rows import engine as vault
+from maquette.core.rows.engine import Engine, MemoryEngine
 from maquette.errors import SourceError
-from maquette.questions.combination_errors import CombinationQuestion, ReleasedRows, axes_of
-from maquette.vault import engine as vault
-from maquette.vault.engine import Engine, MemoryEngine
 from maquette.vault.readers import open_engine
 from maquette.vault.spark import SparkEngine
 from support.class_cases import TINY

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import maquette as mq
 from maquette.accounting import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.curator import Curator
+from maquette.core.rows import commitment, counting
+from maquette.core.rows.counting import RecordsTask
+from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import LedgerError
-from maquette.gate.curator import Curator
-from maquette.vault import commitment, counting
-from maquette.vault.counting import RecordsTask
-from maquette.vault.engine import MemoryEngine
 from maquette.vault.readers import open_engine
 
 DOMAIN = Domain(

@@ -16,7 +16,7 @@ from maquette.domain import Domain, Kind
 from maquette.domain.file import check
 from maquette.domain.review import MISSING_WORDS, SCALES, named_numbers, usual_scale
 from maquette.errors import DomainError, SourceError
-from maquette.gate.handle import open as open_table
+from maquette.owner import open as open_table
 from maquette.vault.draft import draft_domain, round_bounds
 from maquette.vault.readers import open_engine
 from support.cli_files import call

@@ -10,8 +10,8 @@ from encodings.aliases import aliases
 
 import pytest
 
+from maquette.core.rows.delimited import ENCODINGS, DelimitedFile
 from maquette.errors import ParameterError
-from maquette.vault.delimited import ENCODINGS, DelimitedFile
 
 SIGNS = '\n\r",;\t|'
 """What a text file is cut by."""

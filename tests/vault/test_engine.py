@@ -15,6 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maquette.core.rows import engine as engines
+from maquette.core.rows import loading
+from maquette.core.rows.counting import CountTask, TableCache
+from maquette.core.rows.engine import MemoryEngine
+from maquette.core.rows.loading import StreamEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import SourceError, WorkloadError
 from maquette.queries.base import Columns, Queries, Sensitivity, TableQueries
@@ -22,11 +27,7 @@ from maquette.queries.marginals import marginals
 from maquette.queries.predicates import where
 from maquette.queries.weights import weights
 from maquette.queries.workload import union
-from maquette.vault import engine as engines
-from maquette.vault import loading, sources
-from maquette.vault.counting import CountTask, TableCache
-from maquette.vault.engine import MemoryEngine
-from maquette.vault.loading import StreamEngine
+from maquette.vault import sources
 from maquette.vault.readers import open_engine
 
 DOMAIN = Domain(
@@ -220,7 +221,7 @@ def test_the_codes_decide_between_memory_and_stream():
 def test_tables_beyond_the_limit_are_counted_in_several_passes(tmp_path, monkeypatch, stored):
     for module in (engines, loading):
         monkeypatch.setattr(module, "LEAST_CELLS_PER_PASS", 16)
-    monkeypatch.setattr("maquette.vault.counting.COVER_CELLS", 1)
+    monkeypatch.setattr("maquette.core.rows.counting.COVER_CELLS", 1)
     source, limit = rows_of(300), 0
     if stored == "memory":
         limit = 1800

@@ -16,18 +16,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maquette.core.rows import counting as tables_of
+from maquette.core.rows.counting import plan_tables
+from maquette.core.rows.engine import Engine, MemoryEngine
+from maquette.core.rows.loading import StreamEngine
 from maquette.core.tables import count_margins
+from maquette.discovery.raw import RawTable, open_raw
+from maquette.discovery.spark_raw import SparkRows
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.queries.predicates import where
-from maquette.vault import counting as tables_of
 from maquette.vault import remote
-from maquette.vault.counting import plan_tables
-from maquette.vault.engine import Engine, MemoryEngine
-from maquette.vault.loading import StreamEngine
-from maquette.vault.raw import RawTable, open_raw
 from maquette.vault.readers import open_engine
 from maquette.vault.spark import SparkEngine, SparkTable
-from maquette.vault.spark_raw import SparkRows
 from support.hostile_tables import all_looks, cut, every_value, tables
 from support.local_frame import LocalFrame
 

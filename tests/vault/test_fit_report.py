@@ -9,9 +9,9 @@ import duckdb
 import pytest
 
 import maquette as mq
+from maquette.core.rows import delimited
 from maquette.domain import Attribute, Domain, Kind, Never
 from maquette.errors import ParameterError, SourceError
-from maquette.vault import delimited
 from maquette.vault.readers import open_engine
 from support.cli_files import call
 

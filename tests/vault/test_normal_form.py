@@ -21,12 +21,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maquette.core.rows.coding import coders, spell, spell_object
+from maquette.core.rows.source import fits
+from maquette.core.values import key, plain_number, spell_float, spelling
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.values import key, plain_number, spell_float, spelling
 from maquette.errors import SourceError
-from maquette.vault.coding import coders, spell, spell_object
 from maquette.vault.readers import open_engine
-from maquette.vault.source import fits
 
 OTHER, MISSING = "other", "missing"
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maquette.core.rows import persons as bounding
+from maquette.core.rows import source as sources
+from maquette.core.rows.coding import code_type
+from maquette.core.rows.commitment import pack, packed_words, unpack
+from maquette.core.rows.persons import PersonRows
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
-from maquette.vault import persons as bounding
 from maquette.vault import remote
-from maquette.vault import source as sources
-from maquette.vault.coding import code_type
-from maquette.vault.commitment import pack, packed_words, unpack
-from maquette.vault.persons import PersonRows
 from maquette.vault.readers import open_engine, open_source
 from maquette.vault.spark import SparkEngine, SparkTable
 from support.hostile_tables import cut

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
+from maquette.core.rows.engine import MemoryEngine
+from maquette.core.rows.loading import StreamEngine
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, SourceError
 from maquette.vault import postgres
-from maquette.vault.engine import MemoryEngine
-from maquette.vault.loading import StreamEngine
 from maquette.vault.readers import open_engine
 from support.hostile_tables import COLUMNS, all_looks, cut, every_value, tables
 

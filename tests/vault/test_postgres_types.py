@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 import maquette as mq
+from maquette.discovery.raw import open_raw
 from maquette.domain import Attribute, Domain, Kind
-from maquette.vault.raw import open_raw
 from maquette.vault.readers import open_engine, public_name
 
 pytestmark = pytest.mark.server

@@ -16,10 +16,10 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from maquette.core.rows.engine import MemoryEngine
+from maquette.core.rows.loading import StreamEngine
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, SourceError
-from maquette.vault.engine import MemoryEngine
-from maquette.vault.loading import StreamEngine
 from maquette.vault.readers import open_engine, public_name
 from maquette.vault.sources import ArrowTable
 

@@ -15,11 +15,12 @@ import pytest
 import maquette as mq
 from maquette.accounting import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.rows import delimited
+from maquette.core.rows.loading import StreamEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import SourceError
 from maquette.queries.marginals import marginals
-from maquette.vault import delimited, sources
-from maquette.vault.loading import StreamEngine
+from maquette.vault import sources
 from maquette.vault.readers import open_engine, open_source
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=5), Attribute("b", Kind.ORDINAL, codes=5)))

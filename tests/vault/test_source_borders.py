@@ -10,14 +10,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from maquette.core.rows import loading
+from maquette.core.rows.counting import TableCache
+from maquette.core.rows.persons import ids_of, missing_words
+from maquette.discovery.raw import columns_of, open_raw
+from maquette.discovery.spellings import _year
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import SourceError
-from maquette.vault import fit, loading
-from maquette.vault.counting import TableCache
-from maquette.vault.persons import ids_of, missing_words
-from maquette.vault.raw import columns_of, open_raw
+from maquette.vault import fit
 from maquette.vault.readers import open_engine
-from maquette.vault.spellings import _year
 from maquette.vault.texts import spelled
 
 

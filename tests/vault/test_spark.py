@@ -21,11 +21,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import maquette as mq
+from maquette.core.rows.counting import CountTask
+from maquette.discovery.raw import open_raw
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
 from maquette.vault import remote, spark
-from maquette.vault.counting import CountTask
-from maquette.vault.raw import open_raw
 from maquette.vault.readers import open_engine
 from support.hostile_tables import all_looks, cut, every_value, tables
 from support.spark_cluster import PATHS, Cluster

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from maquette.core.rows.commitment import LANES, lane_keys
+from maquette.core.rows.counting import CountTask, RecordsTask
+from maquette.core.rows.engine import MAX_RECORDS
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, SourceError
 from maquette.vault import remote, spark
-from maquette.vault.commitment import LANES, lane_keys
-from maquette.vault.counting import CountTask, RecordsTask
-from maquette.vault.engine import MAX_RECORDS
 from maquette.vault.readers import check_source
 from support.local_frame import LocalFrame
 

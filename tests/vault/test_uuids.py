@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import maquette as mq
+from maquette.core.rows.arrow import stored
+from maquette.core.rows.coding import words
+from maquette.core.rows.persons import ids_of, missing_words
+from maquette.discovery.raw import open_raw
 from maquette.domain import Attribute, Domain, Kind, Persons
-from maquette.vault.arrow import stored
-from maquette.vault.coding import words
-from maquette.vault.persons import ids_of, missing_words
-from maquette.vault.raw import open_raw
 from maquette.vault.readers import open_engine
 
 IDS = [None if i % 10 == 3 else UUID(int=3**70 * (i % 40)) for i in range(200)]

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.web import state
 from maquette.web.state import State

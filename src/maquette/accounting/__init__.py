@@ -3,8 +3,8 @@
 The ledger itself lives in `maquette.accounting.ledger`, which loads the database library.
 """
 
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, Unit, split
-from maquette.accounting.events import (
+from maquette.core.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, Unit, split
+from maquette.core.events import (
     ComposedEvent,
     CubeEvent,
     Event,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import ParameterError, SourceError, WorkloadError
-from maquette.gate.handle import encode
+from maquette.owner import encode
 from maquette.queries.base import Columns, Queries
 from maquette.queries.dimension import Dimension
 from maquette.results.release import Release
@@ -34,8 +34,8 @@ import warnings
 from collections.abc import Callable
 from secrets import SystemRandom
 
-from maquette import _check
 from maquette.audit import attacks
+from maquette.core import _check
 from maquette.domain import Relation
 from maquette.errors import MemoryLedgerWarning
 from maquette.queries import weights
@@ -281,8 +281,8 @@ def releasing(
     mechanism: str = "auto",
 ) -> Answering:
     """Answers by a release with the whole budget on them, each into a ledger of its own in memory."""
+    from maquette import owner as handle
     from maquette.api import release
-    from maquette.gate import handle
 
     def answer(domain: Domain, queries: Queries, people: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
         columns = {a.name: a.decode(people[a.name])[0].tolist() for a in domain}

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette.accounting.budget import Budget
-from maquette.accounting.conversions import advanced_step
 from maquette.accounting.ledger import Ledger
+from maquette.core import _check
+from maquette.core.budget import Budget
+from maquette.core.conversions import advanced_step
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.queries.ranges import prefixes
@@ -123,8 +123,8 @@ def _draw(
     """The rows of a release by SmallDB, and what it states."""
     import pyarrow
 
+    from maquette import owner as handle
     from maquette.api import release
-    from maquette.gate import handle
 
     domain = Domain((Attribute("key", Kind.ORDINAL, codes=2**bits),))
     table = handle.open(pyarrow.table({"key": keys}), domain=domain)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette._arguments import checks_arguments
 from maquette.accounting.ledger import Ledger
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
 from maquette.errors import ReleaseError, WorkloadError
-from maquette.gate.handle import Table, exact_answers, is_table_of
 from maquette.models.answers import Answers, answer_from
+from maquette.owner import Table, exact_answers, is_table_of
 from maquette.queries.marginals import Marginals
 from maquette.results import plots, replacing, wording
 from maquette.results.answering import answer

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maquette import _check
 from maquette.cli import console
 from maquette.cli.options import AsJson
+from maquette.core import _check
 from maquette.errors import ParameterError, WorkloadError
 
 if TYPE_CHECKING:

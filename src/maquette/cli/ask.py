@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maquette import _check
 from maquette.cli import console
 from maquette.cli.console import complain
 from maquette.cli.options import (
@@ -26,6 +25,7 @@ from maquette.cli.options import (
 )
 from maquette.cli.prompt import Prompt, describe, document, say_answer, say_budget
 from maquette.cli.release import check_ledger
+from maquette.core import _check
 from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, UselessAnswer, WorkloadError
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ def ask(
       maquette ask people.csv --domain people.domain.json --epsilon 1 --ledger people.ledger --forecast \\
         "select sex, count(*) from people where age >= 30 group by sex"
     """
-    from maquette import _check as check
-    from maquette.accounting.budget import Budget
+    from maquette.core import _check as check
+    from maquette.core.budget import Budget
     from maquette.domain import Domain, Relation
     from maquette.results.folder import load
     from maquette.sessions.opening import session

@@ -89,8 +89,8 @@ def reconstruct(
       maquette audit reconstruct --epsilon 0.5 --mechanism laplace
       maquette audit reconstruct people.maquette --people people.csv --secret sex
     """
-    from maquette import _check
     from maquette.audit.attacks import ATTACKS
+    from maquette.core import _check
     from maquette.domain import Relation
 
     _check.one_of(["all", *ATTACKS], attack=attack)
@@ -131,8 +131,8 @@ def _made_up(
     trials: int,
     quiet: bool,
 ) -> list[Finding]:
-    from maquette.accounting.budget import Budget
     from maquette.audit import attacks as trial
+    from maquette.core.budget import Budget
 
     Budget(epsilon, delta)
     limit = trial.limit_for(relation, epsilon=epsilon, delta=delta)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from maquette._check import is_writable, shown
+from maquette.core._check import is_writable, shown
 from maquette.errors import MaquetteError, MaquetteWarning, ParameterError, ReleaseError, presentable
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maquette import _check
 from maquette.cli import console
 from maquette.cli.options import AsJson, Workload, grouped
+from maquette.core import _check
 from maquette.errors import WorkloadError
 
 if TYPE_CHECKING:

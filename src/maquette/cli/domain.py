@@ -57,7 +57,7 @@ def draft(
       maquette domain draft people.csv -o people.domain.json
     """
     from maquette.domain.file import to_text
-    from maquette.gate.handle import draft as draft_domain
+    from maquette.owner import draft as draft_domain
     from maquette.results.folder import write_domain
 
     domain = draft_domain(source, **asdict(place), na_values=na_values or ())
@@ -148,7 +148,7 @@ def check(
     findings = review(domain)
     fit = None
     if table is not None:
-        from maquette.gate.handle import fit_report
+        from maquette.owner import fit_report
 
         fit = fit_report(
             table, domain=domain, table=name, query=query, delimiter=delimiter, encoding=encoding
@@ -307,7 +307,7 @@ def check_place(
     Example:
       maquette source check postgresql://reader@host/db --table public.people
     """
-    from maquette.gate.handle import check_source
+    from maquette.owner import check_source
 
     facts = check_source(source, **asdict(place))
     if as_json:

@@ -56,11 +56,11 @@ def create(
     Example:
       maquette ledger create people.ledger --domain people.domain.json --epsilon 3 --delta 1e-9
     """
-    from maquette import _check
-    from maquette.accounting.budget import Budget
     from maquette.accounting.ledger import Ledger
+    from maquette.core import _check
+    from maquette.core.budget import Budget
+    from maquette.core.neighbours import neighbours
     from maquette.domain import Domain, Persons, Relation
-    from maquette.domain.neighbours import neighbours
     from maquette.releasing.payment import warn_if_weak
 
     between = Relation.named(relation)
@@ -200,8 +200,8 @@ def recover(location: Location, as_json: AsJson = False) -> None:
     Example:
       maquette ledger recover people.ledger
     """
-    from maquette.accounting.budget import shares_in_words
     from maquette.accounting.ledger import Ledger
+    from maquette.core.budget import shares_in_words
     from maquette.results import wording
 
     done = Ledger.recover(location)
@@ -248,8 +248,8 @@ def settle(
       maquette ledger settle people.ledger
       maquette ledger settle people.ledger release-1c63851c363ff10a59d0
     """
-    from maquette.accounting.budget import shares_in_words
     from maquette.accounting.ledger import Ledger
+    from maquette.core.budget import shares_in_words
     from maquette.results import wording
 
     with Ledger.open(location) as book:
@@ -313,7 +313,7 @@ def paid_so_far(location: str) -> str:
 
 def standing_of(book: Ledger) -> str:
     """Spent, reserved and left in percent, and what the rest can pay for."""
-    from maquette.accounting.budget import affordable_epsilon, percent_of
+    from maquette.core.budget import affordable_epsilon, percent_of
     from maquette.results import wording
 
     balance, said = book.balance(), list[str]()
@@ -374,7 +374,7 @@ def _state(is_envelope: bool, is_settled: bool, is_answered: bool) -> str:
 
 
 def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, details: bool) -> None:
-    from maquette.domain.neighbours import neighbours
+    from maquette.core.neighbours import neighbours
 
     summary = _summary(book)
     total = summary["total"]
@@ -409,7 +409,7 @@ def _amounts(part: dict[str, Any]) -> str:
 
 def _say_payments(payments: list[dict[str, Any]], summary: dict[str, Any], *, details: bool) -> None:
     """One line each, in percent of the ledger; with details also as counted, with the kind of noise."""
-    from maquette.accounting.budget import UNITS, percent_of
+    from maquette.core.budget import UNITS, percent_of
 
     total = round(summary["total"] * UNITS)
 
@@ -435,7 +435,7 @@ def _say_payments(payments: list[dict[str, Any]], summary: dict[str, Any], *, de
 
 def _shares(share: str, payment: dict[str, Any], summary: dict[str, Any]) -> str:
     """Of the ledger, and of its pure part where something was charged to that."""
-    from maquette.accounting.budget import UNITS, percent_of
+    from maquette.core.budget import UNITS, percent_of
 
     if "pure" not in payment:
         return share

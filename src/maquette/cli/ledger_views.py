@@ -21,7 +21,7 @@ def draw(book: Ledger, path: Path) -> None:
 
 def points(book: Ledger) -> list[dict[str, Any]]:
     """The two running sums after every entry that changes one of them, in the unit that the ledger is shown in."""
-    from maquette.accounting.budget import UNITS
+    from maquette.core.budget import UNITS
 
     is_pure = not book.budget.total_units
 
@@ -57,7 +57,7 @@ def _both(when: str, seq: int, aside: int, looked: int, units: int) -> list[dict
 
 def specification(book: Ledger) -> dict[str, Any]:
     """Two stairs and the total that they never pass."""
-    from maquette.accounting.budget import UNITS
+    from maquette.core.budget import UNITS
 
     whole = book.budget.whole
     total = (whole.units or whole.pure) / UNITS

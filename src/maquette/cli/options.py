@@ -17,7 +17,7 @@ from maquette.errors import ParameterError, WorkloadError
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
-    from maquette.gate.handle import Table
+    from maquette.owner import Table
     from maquette.queries import Queries
 
 
@@ -190,7 +190,7 @@ class Place:
         self, source: str, declared: Domain, tell: Progress, *, memory: int | None = None, **persons: Any
     ) -> Table:
         """The table behind its barrier, with progress while it is read; `persons` says whose rows they are."""
-        from maquette.gate import handle
+        from maquette import owner as handle
 
         return handle.open(
             source,

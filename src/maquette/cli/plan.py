@@ -14,8 +14,8 @@ from maquette.cli import console, options
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
-    from maquette.accounting.budget import Budget, Cost
     from maquette.accounting.ledger import Balance
+    from maquette.core.budget import Budget, Cost
     from maquette.domain import Domain
     from maquette.mechanisms.base import ClassForecast, Forecast
     from maquette.queries.base import Queries
@@ -70,7 +70,7 @@ def plan(
       maquette plan --domain people.domain.json --marginals 3 --n 20000 --epsilon 1 --delta 1e-9
       maquette plan --domain people.domain.json --online --n 20000 --epsilon 1
     """
-    from maquette.accounting.budget import Budget
+    from maquette.core.budget import Budget
     from maquette.domain import Domain
     from maquette.releasing.planning import plan as make_plan
     from maquette.releasing.planning import required
@@ -101,8 +101,8 @@ def plan(
 
 def _share(location: str, budget: Budget) -> dict[str, Any]:
     """What a release with this budget takes of a ledger, and the epsilon that would fit at its delta, for scripts."""
-    from maquette.accounting.budget import affordable_epsilon, release_cost
     from maquette.accounting.ledger import Ledger
+    from maquette.core.budget import affordable_epsilon, release_cost
 
     with Ledger.open(location) as book:
         balance = book.balance()
@@ -129,8 +129,8 @@ def _share_left(balance: Balance, cost: Cost | None) -> float:
 
 def _say_share(location: str, budget: Budget) -> None:
     """How much of a ledger a release with this budget takes, and whether it is there."""
-    from maquette.accounting.budget import pure_in_words, release_cost, shares_in_words, what_fits
     from maquette.accounting.ledger import Ledger
+    from maquette.core.budget import pure_in_words, release_cost, shares_in_words, what_fits
 
     with Ledger.open(location) as book:
         if not budget.pure and book.budget.pure:
@@ -280,11 +280,11 @@ def _session(
     domain: Domain, *, n: int, epsilon: float, delta: float, beta: float, alpha: float | None
 ) -> dict[str, Any]:
     """What a session of the default kind would run with on so many records, under replace-one."""
-    from maquette.accounting.budget import Budget
+    from maquette.core.budget import Budget
+    from maquette.core.measurement import Size
     from maquette.domain import Relation
     from maquette.errors import MechanismError
     from maquette.mechanisms.online import largest_error
-    from maquette.questions.measurement import Size
     from maquette.sessions.opening import QUESTIONS
     from maquette.sessions.rules import Rules
 

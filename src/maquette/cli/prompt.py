@@ -88,7 +88,7 @@ def say_answer(answer: SessionAnswer | SessionTable, *, total: float) -> None:
 
 
 def _part(amount: float, total: float, *, up: bool = False) -> str:
-    from maquette.accounting.budget import UNITS, percent_of
+    from maquette.core.budget import UNITS, percent_of
 
     return percent_of(round(amount * UNITS), round(total * UNITS), up=up)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from maquette import _check
 from maquette.cli import console, options
 from maquette.cli.console import INTERRUPTED, complain
 from maquette.cli.ledger import paid_so_far
@@ -18,6 +17,7 @@ from maquette.cli.options import (
     Source,
     file_name,
 )
+from maquette.core import _check
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:
 
 def _say_interrupted(ledger: str | None, *, drawing: str) -> None:
     """What was paid and what the same command will cost; `drawing` is the gate's own word on a draw cut short."""
-    from maquette.gate.curator import STAYS_CHARGED
+    from maquette.core.curator import STAYS_CHARGED
 
     state = paid_so_far(ledger) if ledger is not None else ""
     if drawing == STAYS_CHARGED:

@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
-from maquette.errors import ParameterError
+from maquette.core import _lazy_numba as numba
+from maquette.core.errors import ParameterError
 
 Integers = NDArray[np.int64]
 Codes = NDArray[np.uint16]

@@ -28,9 +28,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.errors import WorkloadError
 from maquette.core.intervals import range_sensitivity
 from maquette.core.lattice import MAX_CUBE, conjunction_counts
-from maquette.errors import WorkloadError
 
 Margin = tuple[str, ...]
 """Names of attributes: the table over them."""

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
+from maquette.core import _lazy_numba as numba
+from maquette.core.errors import WorkloadError
 from maquette.core.forms import MAX_TABLE_CELLS, Columns, Margin, Sizes
-from maquette.errors import WorkloadError
 
 BLOCK = 2**20
 """Rows that are counted at a time, so that their flat codes take 4 MB at most."""

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from maquette import _check
-from maquette.accounting.budget import Budget
-from maquette.accounting.ledger.ledger import Ledger
+from maquette.core import _check
+from maquette.core.answers import cell_sensitivity
+from maquette.core.barrier import Barrier, Exact
+from maquette.core.budget import Budget
+from maquette.core.ledger.ledger import Ledger
+from maquette.core.measurement import NoisyCounts
+from maquette.core.neighbours import rows_of
+from maquette.core.noise import add_noise
+from maquette.core.prices import Counts
+from maquette.discovery.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
 from maquette.discovery.prices import common_values
-from maquette.domain.neighbours import rows_of
-from maquette.gate.barrier import Barrier, Exact
-from maquette.gate.prices import Counts
-from maquette.questions.answers import cell_sensitivity
-from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
-from maquette.questions.measurement import NoisyCounts
-from maquette.samplers.noise import add_noise
-from maquette.vault.raw import RawTable
+from maquette.discovery.raw import RawTable
 
 
 class DiscoveryCurator(Barrier):

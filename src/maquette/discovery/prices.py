@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maquette.accounting import events
-from maquette.accounting.budget import Unit
+from maquette.core import bounds, events
+from maquette.core.budget import Unit
 from maquette.core.forms import Sensitivity
+from maquette.core.laws import Gaussian
+from maquette.core.prices import Prices, gaussian_law
+from maquette.discovery.findings import threshold_for
 from maquette.errors import MechanismError
-from maquette.gate.prices import Prices, gaussian_law
-from maquette.questions import bounds
-from maquette.questions.findings import threshold_for
-from maquette.questions.noise import Gaussian
 
 
 @dataclass(frozen=True, slots=True)

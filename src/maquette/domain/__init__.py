@@ -1,9 +1,9 @@
 """The declared universe: attributes, the domain they span, and who are neighbours."""
 
-from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
+from maquette.core.attribute import MISSING, OTHER, Attribute, Kind
+from maquette.core.neighbours import Persons, Relation, check_relation, rows_of
 from maquette.domain.constraint import Determines, Never
 from maquette.domain.domain import Domain
-from maquette.domain.neighbours import Persons, Relation, check_relation, rows_of
 
 __all__ = [
     "MISSING",

@@ -17,9 +17,9 @@ from typing import Any, Literal, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette.domain.attribute import MISSING, Attribute, Kind, Scalar
-from maquette.domain.values import spelling
+from maquette.core import _check
+from maquette.core.attribute import MISSING, Attribute, Kind, Scalar
+from maquette.core.values import spelling
 from maquette.errors import DomainError
 
 Cell = Scalar | None

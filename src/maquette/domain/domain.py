@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from maquette import _check, _html
-from maquette._arguments import checks_arguments
+from maquette import _html
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.universe import Universe
 from maquette.domain.constraint import Constraint, Rule, resolve
-from maquette.domain.universe import Universe
 from maquette.errors import DomainError
 
 _FILE_KEYS = ("attributes", "na_values", "reviewed", "constraints")

@@ -23,13 +23,12 @@ from pydantic import (
     ValidationError,
 )
 
-from maquette import _check
-from maquette.domain import values
-from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
+from maquette.core import _check, values
+from maquette.core.attribute import MISSING, OTHER, Attribute, Kind
+from maquette.core.values import key, spelling
 from maquette.domain.constraint import Constraint, Rule, complete, possible
 from maquette.domain.constraint import parse as parse_constraint
 from maquette.domain.domain import COLUMNS, Domain
-from maquette.domain.values import key, spelling
 from maquette.errors import DomainError
 
 

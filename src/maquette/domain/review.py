@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from maquette import _check
-from maquette.domain.attribute import Attribute
+from maquette.core import _check
+from maquette.core.attribute import Attribute
 from maquette.domain.domain import COLUMNS, Domain
 from maquette.errors import DomainError
 

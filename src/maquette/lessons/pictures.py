@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from maquette._arguments import checks_arguments
+from maquette.core._arguments import checks_arguments
 from maquette.errors import ParameterError
 from maquette.lessons.laws import Law
 from maquette.lessons.plane import HalfPlanes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from itertools import product
 
-from maquette import _check
-from maquette._arguments import checks_arguments
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
 from maquette.errors import ParameterError
 
 Point = tuple[int, int]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maquette import _check
-from maquette._arguments import checks_arguments
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
 from maquette.errors import ParameterError
 from maquette.lessons.laws import MAX_TOY, toy
 from maquette.theory import existence, online, tails

@@ -17,21 +17,21 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import Unit
 from maquette.core.any_order import Statistic
+from maquette.core.binned import Binned
+from maquette.core.budget import Unit
+from maquette.core.class_errors import ClassSets, ReleasedTables
+from maquette.core.combination_errors import ReleasedRows
+from maquette.core.drawing import DrawnDatabase
+from maquette.core.laws import IndependentLaw, NoiseRequest
+from maquette.core.measurement import Measurement, NoisyCounts, NoisyTable, Residual, Size
+from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import shape
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
-from maquette.questions.binned import Binned
-from maquette.questions.class_errors import ClassSets, ReleasedTables
-from maquette.questions.combination_errors import ReleasedRows
-from maquette.questions.drawing import DrawnDatabase
-from maquette.questions.draws import Draw
-from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Residual, Size
-from maquette.questions.noise import IndependentLaw, NoiseRequest
-from maquette.questions.weighting import Weighting
+from maquette.samplers.structures import Draw
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of it that is done."""

@@ -12,18 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import Unit
-from maquette.domain import Relation
-from maquette.mechanisms import postprocess, shape, sizing
-from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
-from maquette.mechanisms.postprocess import NoisyAnswers
-from maquette.models.answers import Answers
-from maquette.models.fits import answer_histogram, project_simplex
-from maquette.models.histogram import HistogramModel
-from maquette.queries.base import Queries
-from maquette.queries.marginals import Marginals, points
-from maquette.questions.binned import table_sensitivity
-from maquette.questions.noise import (
+from maquette.core.binned import table_sensitivity
+from maquette.core.budget import Unit
+from maquette.core.laws import (
     Cube,
     Gaussian,
     IndependentLaw,
@@ -33,6 +24,15 @@ from maquette.questions.noise import (
     Norm,
     independent,
 )
+from maquette.domain import Relation
+from maquette.mechanisms import postprocess, shape, sizing
+from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
+from maquette.mechanisms.postprocess import NoisyAnswers
+from maquette.models.answers import Answers
+from maquette.models.fits import answer_histogram, project_simplex
+from maquette.models.histogram import HistogramModel
+from maquette.queries.base import Queries
+from maquette.queries.marginals import Marginals, points
 from maquette.theory import direct, quantiles, ratios
 from maquette.theory.quantiles import law_at
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.laws import IndependentLaw, Laplace, NoiseRequest, independent
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Traits
@@ -27,7 +28,6 @@ from maquette.mechanisms.postprocess import NoisyAnswers
 from maquette.models.fits import cell_weights
 from maquette.queries.base import Queries
 from maquette.queries.weights import weights
-from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest, independent
 from maquette.theory import direct as theory
 from maquette.theory import quantiles
 from maquette.theory.quantiles import law_at

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.bodies import LARGEST, MAX_DIMENSION, MAX_FACETS, Body
+from maquette.core.laws import NoiseRequest, Norm
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Traits
@@ -28,8 +30,6 @@ from maquette.mechanisms.postprocess import NoisyAnswers
 from maquette.models.fits import cell_weights
 from maquette.queries.base import Queries
 from maquette.queries.weights import GRID, Weights, weights
-from maquette.questions.noise import NoiseRequest, Norm
-from maquette.questions.norms import LARGEST, MAX_DIMENSION, MAX_FACETS, Body
 from maquette.theory import draws, quantiles
 
 MAX_CELLS, MAX_ENTRIES = 4096, 2**21

@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from maquette.accounting.budget import UNITS, Unit
+from maquette.core.budget import UNITS, Unit
+from maquette.core.laws import IndependentLaw, NoiseRequest
+from maquette.core.measurement import EpochTerms, Size
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import strategies
 from maquette.queries.base import Margin
-from maquette.questions.measurement import EpochTerms, Size
-from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.theory import draws, online, quantiles
 from maquette.theory.adaptive import SharedGap, shared_gap
 from maquette.theory.epochs import Epochs, spend_as_needed

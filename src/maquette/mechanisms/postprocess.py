@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answers import GRID
+from maquette.core.measurement import Size
 from maquette.domain import Domain
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import START_SECONDS, Guarantee, Outcome, Task
@@ -26,8 +28,6 @@ from maquette.models.answers import (
 from maquette.models.fits import fit_entropic, fit_largest, fit_squares, histogram_map, simplex_shift
 from maquette.queries.base import Queries
 from maquette.queries.merging import Merged
-from maquette.questions.answers import GRID
-from maquette.questions.measurement import Size
 from maquette.theory import direct, ratios
 
 MAX_ROWS = 10**7

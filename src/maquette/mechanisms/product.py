@@ -19,6 +19,7 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.laws import IndependentLaw, NoiseRequest, independent
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Traits
@@ -30,7 +31,6 @@ from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.queries.weights import GRID, Weights
-from maquette.questions.noise import IndependentLaw, NoiseRequest, independent
 from maquette.theory import direct as theory
 from maquette.theory.quantiles import law_at
 

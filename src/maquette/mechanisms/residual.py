@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from maquette.accounting.budget import SLACK_UNITS
+from maquette.core.budget import SLACK_UNITS
+from maquette.core.residuals import projected_axes, ripple, shift_squared
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
@@ -20,7 +21,6 @@ from maquette.mechanisms.postprocess import NoisyAnswers
 from maquette.mechanisms.shape import WeightedMargin
 from maquette.models.residual import ResidualModel, below, cell_variance
 from maquette.queries.base import MAX_ANSWERS, Margin
-from maquette.queries.residuals import projected_axes, ripple, shift_squared
 from maquette.theory import draws
 
 Weighting = Literal["marginal", "fourth root", "cell"]
@@ -56,7 +56,7 @@ def allocate(
         margin's weight (per cell), that over its cells (per marginal) or over a power of them. The empty set is not
         among the parts.
     Guarantee: sum over A of shift_A / (2 s_A) <= price in exact rationals, with the shifts of the axes that the
-        gate will really project out (`questions/answers.py`).
+        gate will really project out (`core/answers.py`).
     """
     weights = _weights(domain, margins, per)
     parts = tuple(part for part in below(domain, [a.margin for a in margins]) if part)

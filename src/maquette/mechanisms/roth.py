@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from maquette.core.measurement import Size
+from maquette.core.weighting import MAX_WEIGHTED_CELLS, Weighting, weighting
 from maquette.mechanisms import sizing
 from maquette.mechanisms.base import (
     Curator,
@@ -36,9 +38,7 @@ from maquette.mechanisms.smalldb import (
     typical_error,
 )
 from maquette.queries.base import Margin
-from maquette.questions.draws import Forest, Single
-from maquette.questions.measurement import Size
-from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting, weighting
+from maquette.samplers.structures import Forest, Single
 from maquette.theory import smalldb as theory
 
 

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
+from maquette.core import _check
+from maquette.core.measurement import Size
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import (
     Curator,
@@ -30,7 +31,6 @@ from maquette.models.answers import Answers
 from maquette.models.fits import HistogramMap, Piece, histogram_map
 from maquette.queries.base import Queries
 from maquette.queries.weights import weights
-from maquette.questions.measurement import Size
 
 MAX_ROUNDS = 400
 _WORK = 4e10

@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from maquette.accounting.budget import UNITS, Unit
+from maquette.core.budget import UNITS, Unit
+from maquette.core.laws import NoiseRequest
+from maquette.core.measurement import Size
 from maquette.errors import MechanismError
 from maquette.mechanisms.online import (
     PLANNED_ANSWERS,
@@ -27,8 +29,6 @@ from maquette.mechanisms.online import (
     pmw_settings,
     scale_of,
 )
-from maquette.questions.measurement import Size
-from maquette.questions.noise import NoiseRequest
 from maquette.theory import quantiles
 from maquette.theory.adaptive import TYPICAL_SHARE, shared_gap
 from maquette.theory.quantiles import law_at

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maquette.accounting.budget import UNITS
+from maquette.core.budget import UNITS
+from maquette.core.measurement import Size
 from maquette.domain import Relation
 from maquette.mechanisms.base import Curator, Task
-from maquette.questions.measurement import Size
 from maquette.theory import quantiles
 from maquette.theory.quantiles import law_at
 

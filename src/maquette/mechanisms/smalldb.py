@@ -13,15 +13,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
+from maquette.core import _check
+from maquette.core.drawing import DrawnDatabase
+from maquette.core.measurement import Size
 from maquette.domain import Relation
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator as Gate
 from maquette.mechanisms.base import Forecast, Guarantee, Mechanism, Outcome, Prepared, Progress, Task, Traits
 from maquette.mechanisms.smalldb_routes import Route, find_route, find_rows, no_route
 from maquette.models.answers import SmallDatabase
-from maquette.questions.drawing import DrawnDatabase
-from maquette.questions.draws import (
+from maquette.samplers.structures import (
     Base,
     Candidates,
     Draw,
@@ -31,7 +32,6 @@ from maquette.questions.draws import (
     Single,
     Thresholds,
 )
-from maquette.questions.measurement import Size
 from maquette.theory import smalldb as theory
 
 ROWS_FACTOR = 1.25

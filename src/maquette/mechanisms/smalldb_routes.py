@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
 from maquette.mechanisms import shape
 from maquette.queries.base import Queries
 from maquette.queries.dimension import HALF
@@ -19,8 +19,8 @@ from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.queries.shatter import largest, splits_of
-from maquette.questions.atoms import Atoms, atoms, listable, readable
-from maquette.questions.draws import (
+from maquette.samplers.atoms import Atoms, atoms, listable, readable
+from maquette.samplers.structures import (
     Base,
     Blocks,
     Candidates,

@@ -21,6 +21,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.laws import IndependentLaw, NoiseRequest, independent
+from maquette.core.measurement import Measurement, Size
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Traits
@@ -31,8 +33,6 @@ from maquette.models.fits import answer_histogram
 from maquette.queries.base import Margin, Queries
 from maquette.queries.ranges import Prefixes
 from maquette.queries.weights import Weights, weights
-from maquette.questions.measurement import Measurement, Size
-from maquette.questions.noise import IndependentLaw, NoiseRequest, independent
 from maquette.theory import direct as theory
 from maquette.theory.quantiles import law_at
 

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import UNITS
+from maquette.core.binned import Binned, Cuts, table_sensitivity
+from maquette.core.budget import UNITS
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.hypothesis import Hypothesis
 from maquette.models.survey import One, Survey
 from maquette.models.version_space import VersionSpace, listable_rows, version_space_for
 from maquette.queries.base import Margin
-from maquette.questions.binned import Binned, Cuts, table_sensitivity
 from maquette.theory import online
 
 # `python -m benchmarks online` measures what sessions do with these constants.

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.binned import Binned, table_sensitivity
+from maquette.core.laws import IndependentLaw, law_of_variance
+from maquette.core.measurement import NoisyTable, Size
 from maquette.domain import Attribute, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
@@ -19,9 +22,6 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.fits import answer_histogram
 from maquette.queries.base import Queries
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.questions.binned import Binned, table_sensitivity
-from maquette.questions.measurement import NoisyTable, Size
-from maquette.questions.noise import IndependentLaw, law_of_variance
 from maquette.theory import direct as theory
 from maquette.theory import quantiles
 

@@ -19,6 +19,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.answers import GRID
+from maquette.core.laws import IndependentLaw, NoiseRequest, independent
+from maquette.core.measurement import Size
 from maquette.mechanisms import rounds, shape, sizing
 from maquette.mechanisms.base import Curator, Outcome, Progress, Task
 from maquette.mechanisms.rounds import InRounds, Outlook, PreparedRounds
@@ -26,9 +29,6 @@ from maquette.models.answers import Answers
 from maquette.models.dense import Dense, Target
 from maquette.models.fits import HistogramMap
 from maquette.models.hypothesis import Released
-from maquette.questions.answers import GRID
-from maquette.questions.measurement import Size
-from maquette.questions.noise import IndependentLaw, NoiseRequest, independent
 from maquette.theory import multiplicative as theory
 from maquette.theory import quantiles
 from maquette.theory.quantiles import law_near

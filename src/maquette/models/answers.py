@@ -16,8 +16,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette._arguments import checks_arguments
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.answers import Answers
+from maquette.core.binned import Binned
+from maquette.core.laws import Gaussian, IndependentLaw, Laplace
+from maquette.core.measurement import Size
 from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.queries import condition
@@ -25,10 +29,6 @@ from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, ch
 from maquette.queries.marginals import MAX_PIECE_QUERIES, pieces
 from maquette.queries.predicates import SetQueries
 from maquette.queries.weights import Weights
-from maquette.questions.answers import Answers
-from maquette.questions.binned import Binned
-from maquette.questions.measurement import Size
-from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 
 
 class Unlisted(Answers):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
+from maquette.core import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.domain.constraint import MAX_CONSTRAINT_CELLS, Rule, complete
 from maquette.errors import DomainError

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
+from maquette.core import _check
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.models.answers import SmallDatabase, even_steps, generator

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.laws import Gaussian, IndependentLaw, Laplace
+from maquette.core.measurement import Size
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.models.answers import law_of, margin_of, size_of, table_of
 from maquette.models.fits import MAX_MATRIX_CELLS, cell_weights
 from maquette.queries.base import Margin, Queries
-from maquette.questions.measurement import Size
-from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 from maquette.theory import quantiles
 
 SIZE_SHARE = 0.1

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
+from maquette.core import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase, even_steps, generator, uniform_codes

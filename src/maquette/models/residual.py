@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.measurement import Residual, Size
 from maquette.domain import Domain
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import amount, amounts_of, margin_of, size_of, table_of
@@ -29,7 +30,6 @@ from maquette.models.histogram import (
     weights_over,
 )
 from maquette.queries.base import Margin, Queries
-from maquette.questions.measurement import Residual, Size
 
 Table = NDArray[np.floating[Any]]
 

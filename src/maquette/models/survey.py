@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.binned import Cuts
+from maquette.core.measurement import NoisyTable
 from maquette.domain import Domain
 from maquette.errors import ParameterError
 from maquette.queries.base import Margin, Queries
 from maquette.queries.condition import Condition, Leaf, Runs, mask, opposite, product, simplify
 from maquette.queries.predicates import SetQueries
-from maquette.questions.binned import Cuts
-from maquette.questions.measurement import NoisyTable
 
 Floats = NDArray[np.float64]
 Set = NDArray[np.bool_]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
+from maquette.core import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.models.fits import cell_weights
 from maquette.queries.base import Margin, Queries

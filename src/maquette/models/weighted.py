@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette import _lazy_numba as numba
+from maquette.core import _check
+from maquette.core import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.models.answers import SmallDatabase, even_steps, generator, uniform_codes
 from maquette.models.dense import check_covered, coded_rows

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check, _html
-from maquette._arguments import checks_arguments
+from maquette import _html
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
 from maquette.core.asked import Asked, Group
 from maquette.core.forms import MAX_LISTED, Form, QueryForms, Sensitivity, Weights
 from maquette.domain import Domain, Relation

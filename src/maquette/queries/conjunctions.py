@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette._arguments import checks, checks_arguments
 from maquette.core import forms
+from maquette.core._arguments import checks, checks_arguments
 from maquette.core.lattice import MAX_CUBE, conjunction_counts
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette._arguments import checks_arguments
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries.base import MAX_SUM, Margin, Queries
 from maquette.queries.condition import all_cells

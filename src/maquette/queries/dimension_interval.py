@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from maquette import _check
-from maquette._arguments import checks_arguments
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
 from maquette.errors import WorkloadError
 from maquette.queries import dimension
 from maquette.queries.base import Queries

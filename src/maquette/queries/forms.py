@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from maquette import _check
+from maquette.core import _check
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.queries import names

@@ -12,10 +12,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from maquette import _check
+from maquette.core import _check
+from maquette.core.attribute import Scalar
+from maquette.core.universe import Universe
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.attribute import Scalar
-from maquette.domain.universe import Universe
 from maquette.errors import WorkloadError
 from maquette.queries.base import Margin
 from maquette.queries.condition import (

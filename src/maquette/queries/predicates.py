@@ -12,9 +12,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette._arguments import checks, checks_arguments
-from maquette.core import forms
+from maquette.core import _check, forms
+from maquette.core._arguments import checks, checks_arguments
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import base, condition, names, sensitivity

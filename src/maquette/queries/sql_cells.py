@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from maquette.core.attribute import Kind
 from maquette.domain import Attribute, Domain
-from maquette.domain.attribute import Kind
 from maquette.queries import condition as cells
 from maquette.queries import names, sql_compare
 from maquette.queries.condition import Condition, Every, Leaf, Runs, Some, simplify

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+from maquette.core.attribute import Kind, Scalar
 from maquette.domain import Attribute
-from maquette.domain.attribute import Kind, Scalar
 from maquette.errors import WorkloadError
 from maquette.queries import names
 from maquette.queries.condition import Runs, complement, join, normal

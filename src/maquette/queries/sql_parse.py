@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from maquette.core.values import MAX_EXPONENT
 from maquette.domain import Attribute, Domain
-from maquette.domain.values import MAX_EXPONENT
 from maquette.errors import WorkloadError
 from maquette.queries import names, sql_compare
 from maquette.queries.names import MAX_LITERALS

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette._arguments import checks, checks_arguments
+from maquette.core._arguments import checks, checks_arguments
 from maquette.core.forms import Form
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError

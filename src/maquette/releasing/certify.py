@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maquette.core.class_errors import MAX_CELLS, WHOLE
+from maquette.core.drawing import DrawnDatabase
+from maquette.core.laws import Gaussian, IndependentLaw
+from maquette.core.measurement import NoisyCounts, Size
 from maquette.domain import Domain
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import ClassForecast, Curator, Prepared
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
-from maquette.questions.class_errors import MAX_CELLS, WHOLE
-from maquette.questions.classes import CLASSES, SMALL, ClassTable, cells_of, class_sets
-from maquette.questions.drawing import DrawnDatabase
-from maquette.questions.draws import Draw
-from maquette.questions.measurement import NoisyCounts, Size
-from maquette.questions.noise import Gaussian, IndependentLaw
+from maquette.queries.classes import CLASSES, SMALL, ClassTable, cells_of, class_sets
 from maquette.results.distribution import Distribution, marginal_places, records, weights_of
 from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate
+from maquette.samplers.structures import Draw
 from maquette.sculpt.model import SculptModel
 from maquette.theory import quantiles, ratios
 from maquette.theory.quantiles import law_at

@@ -21,19 +21,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette._arguments import checks_arguments
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, charged, pure_costs
-from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.core import values as calendars
+from maquette.core._arguments import checks_arguments
+from maquette.core.budget import SLACK_UNITS, UNITS, Budget, Cost, charged, pure_costs
+from maquette.core.events import Receipt
+from maquette.core.laws import IndependentLaw
+from maquette.core.ledger.create import BEFORE_DOMAIN
 from maquette.discovery.curator import DiscoveryCurator
+from maquette.discovery.findings import FIRST_YEAR, NUMBERS, YEARS
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
-from maquette.domain import values as calendars
 from maquette.domain.review import MISSING_WORDS
 from maquette.errors import DomainError, LedgerError, MechanismError, ParameterError
-from maquette.gate.handle import open_columns, raw_columns
-from maquette.questions.findings import FIRST_YEAR, NUMBERS, YEARS
-from maquette.questions.noise import IndependentLaw
+from maquette.owner import open_columns, raw_columns
 from maquette.releasing.found_cells import (
     CLEAR,
     MANY_MISSING,

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, pure_in_words
+from maquette.core import prices
+from maquette.core.answers import cell_sensitivity
+from maquette.core.budget import SLACK_UNITS, UNITS, Budget, pure_in_words
+from maquette.core.laws import Gaussian, NoiseRequest, independent
+from maquette.discovery.findings import NUMBERS, threshold_for
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.gate import prices
 from maquette.queries.base import Sensitivity
-from maquette.questions.answers import cell_sensitivity
-from maquette.questions.findings import NUMBERS, threshold_for
-from maquette.questions.noise import Gaussian, NoiseRequest, independent
 from maquette.releasing.discovery import (
     KIND_SHARE,
     LADDER_SHARE,

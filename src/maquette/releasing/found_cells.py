@@ -19,9 +19,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.laws import IndependentLaw
+from maquette.discovery.findings import MAX_BORDERS, NUMBERS
 from maquette.domain import Attribute, Kind
-from maquette.questions.findings import MAX_BORDERS, NUMBERS
-from maquette.questions.noise import IndependentLaw
 from maquette.theory import quantiles
 
 Counts = NDArray[np.int64]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from maquette import _check
-from maquette.accounting.budget import (
+from maquette.accounting.ledger import Entry, Ledger
+from maquette.core import _check
+from maquette.core.budget import (
     SLACK_UNITS,
     UNITS,
     Accounting,
@@ -23,9 +24,8 @@ from maquette.accounting.budget import (
     shares_in_words,
     what_fits,
 )
-from maquette.accounting.conversions import log_ratio
-from maquette.accounting.ledger import Entry, Ledger
-from maquette.accounting.ledger.transaction import reserved_note
+from maquette.core.conversions import log_ratio
+from maquette.core.ledger.transaction import reserved_note
 from maquette.domain import Relation
 from maquette.errors import (
     BudgetExceeded,
@@ -35,7 +35,7 @@ from maquette.errors import (
     PureCostWarning,
     WeakPrivacyWarning,
 )
-from maquette.gate.handle import Table
+from maquette.owner import Table
 
 if TYPE_CHECKING:
     from maquette.mechanisms.base import Prepared

@@ -9,17 +9,17 @@ from functools import cache, partial
 
 import psutil
 
-from maquette import _check
-from maquette._arguments import checks_arguments
-from maquette.accounting.budget import UNITS, Accounting, Budget
-from maquette.accounting.budget import split as split_units
-from maquette.accounting.conversions import SMOOTHING
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.budget import UNITS, Accounting, Budget
+from maquette.core.budget import split as split_units
+from maquette.core.conversions import SMOOTHING
+from maquette.core.measurement import Size
 from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import postprocess, shape
 from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Task
 from maquette.queries.base import Queries
-from maquette.questions.measurement import Size
 from maquette.releasing.certify import (
     CLASS_SHARE,
     MAY_COST,
@@ -108,7 +108,7 @@ def check_memory(choice: Choice, *, limit: int | None = None) -> None:
     """Refuse, before anything is paid, what has no room on this machine or under the limit. Public inputs only.
 
     By the memory that the machine has and not by what is free, which goes by the size of the table. Of a limit (bytes)
-    codes take half at most and counted tables an eighth (`vault/engine.py`), whatever the number of records; what is
+    codes take half at most and counted tables an eighth (`core/rows/engine.py`), whatever the number of records; what is
     left is for answers and rows.
     """
     needed = choice.prepared.forecast.megabytes

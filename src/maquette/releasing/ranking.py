@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
-from maquette import _check, _html
-from maquette._arguments import checks_arguments
+from maquette import _html
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
 from maquette.domain import Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms.base import ClassForecast, Forecast

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from maquette import _check
-from maquette.accounting.budget import UNITS, Budget, split
+from maquette.core import _check
+from maquette.core.budget import UNITS, Budget, split
+from maquette.core.measurement import Size
 from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import MECHANISMS, POSTS, TYPICAL_ROWS, Mechanism, Task
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
+from maquette.queries.classes import CLASSES
 from maquette.queries.merging import Merged
-from maquette.questions.classes import CLASSES
-from maquette.questions.measurement import Size
 from maquette.releasing.certify import CLASS_SHARE, SHARE, WORKLOAD
 
 

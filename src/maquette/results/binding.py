@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import Cost
+from maquette.core.budget import Cost
 from maquette.errors import LedgerError, ReleaseError
 from maquette.queries import to_json
 from maquette.results import document

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maquette._arguments import checks_arguments
+from maquette.core._arguments import checks_arguments
 from maquette.errors import ParameterError, ReleaseError, WorkloadError
 from maquette.results import plots, wording
 from maquette.results.answering import Estimate

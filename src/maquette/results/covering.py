@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from maquette.errors import ReleaseError
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
+from maquette.queries.classes import CLASSES, ClassTable, QuestionClass
 from maquette.queries.condition import (
     MAX_COMPARED_CELLS,
     MAX_KEYS,
@@ -36,7 +37,6 @@ from maquette.queries.condition import (
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import SetQueries
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.questions.classes import CLASSES, ClassTable, QuestionClass
 from maquette.results.distribution import Distribution
 from maquette.results.statements import ClassCertificate
 

@@ -35,17 +35,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.bounds import FACTORS
+from maquette.core.class_errors import WHOLE, Kind, ReleasedTables
+from maquette.core.measurement import Size
 from maquette.core.tables import count_margins
 from maquette.domain import Domain
 from maquette.mechanisms import sizing
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.queries.base import Margin, Queries
+from maquette.queries.classes import CLASSES, ClassTable
 from maquette.queries.marginals import Marginals
-from maquette.questions.bounds import FACTORS
-from maquette.questions.class_errors import WHOLE, Kind, ReleasedTables
-from maquette.questions.classes import CLASSES, ClassTable
-from maquette.questions.measurement import Size
 from maquette.sculpt.model import SculptModel
 
 DistributionSource = Literal["answers", "rows"]

@@ -27,13 +27,13 @@ from typing import (
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
+from maquette.core.measurement import Receipt, Size
 from maquette.domain import Persons, Relation
 from maquette.errors import ReleaseError
 from maquette.models.answers import Answers, SmallDatabase, law_of
 from maquette.queries.base import Queries
-from maquette.questions.classes import CLASSES, RULES
-from maquette.questions.measurement import Receipt, Size
+from maquette.queries.classes import CLASSES, RULES
 from maquette.results.release import Release
 from maquette.results.statements import (
     Account,

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from maquette import _check
-from maquette._arguments import checks
+from maquette.core import _check
+from maquette.core._arguments import checks
+from maquette.core.neighbours import neighbours
 from maquette.domain import Attribute
-from maquette.domain.neighbours import neighbours
 from maquette.errors import ParameterError, ReleaseError
 from maquette.results import replacing, wording
 from maquette.results.folder import REPORT

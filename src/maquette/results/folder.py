@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette._arguments import checks_arguments
+from maquette.core._arguments import checks_arguments
 from maquette.domain import Domain
 from maquette.domain.file import to_text
 from maquette.errors import LedgerError, MaquetteError, ReleaseError

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import Unit
+from maquette.core.budget import Unit
+from maquette.core.laws import Gaussian
 from maquette.mechanisms import sizing
 from maquette.models.answers import answer_from
 from maquette.models.constraints import possible
@@ -39,7 +40,6 @@ from maquette.queries import condition
 from maquette.queries.base import Queries, Sensitivity
 from maquette.queries.condition import MAX_COMPARED_CELLS, Condition, Every, Leaf
 from maquette.queries.predicates import of_condition
-from maquette.questions.noise import Gaussian
 from maquette.results import wording
 from maquette.results.covering import (
     Combination,

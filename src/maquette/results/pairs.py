@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.attribute import MISSING, OTHER, Kind
 from maquette.domain import Attribute
-from maquette.domain.attribute import MISSING, OTHER, Kind
 from maquette.queries import condition
 from maquette.queries.condition import Every, Leaf
 from maquette.queries.marginals import Marginals

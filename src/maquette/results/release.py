@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check, _html
-from maquette._arguments import checks_arguments
+from maquette import _html
 from maquette._version import __version__
-from maquette.accounting.budget import Budget
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.attribute import Attribute
+from maquette.core.budget import Budget
+from maquette.core.measurement import Receipt, Size
+from maquette.core.neighbours import neighbours
 from maquette.domain import Domain, Persons, Relation
-from maquette.domain.attribute import Attribute
-from maquette.domain.neighbours import neighbours
 from maquette.errors import ReleaseError
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted, answer_from
 from maquette.queries.base import Margin, Queries
 from maquette.queries.marginals import pieces
-from maquette.questions.measurement import Receipt, Size
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import Distribution, distribution_of

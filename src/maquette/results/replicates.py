@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from maquette import _check
+from maquette.core import _check
 from maquette.errors import ReleaseError
 from maquette.models.answers import SmallDatabase, generator
 from maquette.models.residual import ResidualModel

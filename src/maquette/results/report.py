@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import numpy as np
 
-from maquette.accounting.budget import UNITS, Unit, epsilon_for_units, percent_of
+from maquette.core.attribute import Kind
+from maquette.core.budget import UNITS, Unit, epsilon_for_units, percent_of
 from maquette.domain import Attribute
-from maquette.domain.attribute import Kind
 from maquette.queries import condition
 from maquette.queries.condition import Leaf
 from maquette.queries.predicates import of_condition

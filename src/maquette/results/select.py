@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from maquette import _check
+from maquette.core import _check
 from maquette.domain import Domain, Kind
 from maquette.errors import WorkloadError
 from maquette.queries import names

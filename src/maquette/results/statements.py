@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from maquette import _html
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
 from maquette.domain import Relation
 from maquette.mechanisms.base import Guarantee as Guarantee
 from maquette.queries.base import Queries
-from maquette.questions.classes import CLASSES, RULES
+from maquette.queries.classes import CLASSES, RULES
 from maquette.results import wording
 from maquette.theory import population, quantiles
 

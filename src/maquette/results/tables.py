@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maquette.errors import WorkloadError
-from maquette.questions.classes import CLASSES
+from maquette.queries.classes import CLASSES
 from maquette.results.figures import MAX_EACH, Figures, Floats, Grouping
 from maquette.results.keys import Groups, label_list, number_column, word_column
 from maquette.results.select import Item, Selection, figure, parse_select

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from maquette.accounting.budget import UNITS, affordable_epsilon
+from maquette.core.budget import UNITS, affordable_epsilon
 
 if TYPE_CHECKING:
-    from maquette.accounting.budget import Cost
     from maquette.accounting.ledger import Ledger
-    from maquette.accounting.ledger.reading import Part
+    from maquette.core.budget import Cost
+    from maquette.core.ledger.reading import Part
 
 QUESTION_LABELS = {
     "size": "number of records",

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
-from maquette.samplers.laws import Bits
+from maquette.core import _lazy_numba as numba
+from maquette.core.inversion import Bits
 
 if TYPE_CHECKING:
     from maquette.samplers.lists import Band

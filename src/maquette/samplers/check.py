@@ -13,16 +13,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core import bounds
 from maquette.core.answering import parts_of
+from maquette.core.drawing import Shape
 from maquette.core.forms import Margin
-from maquette.domain.universe import Universe as Domain
+from maquette.core.universe import Universe
+from maquette.core.weighting import check_weight
 from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import names
-from maquette.questions import bounds
-from maquette.questions import draws as public
-from maquette.questions.atoms import Atoms
-from maquette.questions.drawing import Shape
-from maquette.questions.weighting import check_weight
+from maquette.samplers import structures as public
+from maquette.samplers.atoms import Atoms
 
 MAX_LISTED_DATABASE_ROWS = 2**20
 """Rows of a small database that is chosen from a list."""
@@ -49,7 +49,7 @@ _STRUCTURES = (
 _WITH_COUNTER = _STRUCTURES[:5]
 
 
-def check_draw(domain: Domain, question: object) -> Shape:
+def check_draw(domain: Universe, question: object) -> Shape:
     """A class over the table's own domain, a number of rows that the sampler can hold, weights that fit."""
     if type(question) is not public.Draw or type(question.structure) not in _STRUCTURES:
         raise ParameterError("expected a draw of a known structure")
@@ -70,7 +70,7 @@ def check_draw(domain: Domain, question: object) -> Shape:
     return Shape(_rows(question), tuple(_limits(domain, question.structure)))
 
 
-def tables_of(domain: Domain, structure: public.Structure) -> list[Margin]:
+def tables_of(domain: Universe, structure: public.Structure) -> list[Margin]:
     """The tables that a score is computed from, the weight left aside."""
     match structure:
         case public.Blocks(parts):
@@ -86,7 +86,7 @@ def tables_of(domain: Domain, structure: public.Structure) -> list[Margin]:
             return [structure.attributes]
 
 
-def _check_single(domain: Domain, part: public.Single) -> None:
+def _check_single(domain: Universe, part: public.Single) -> None:
     if type(part) not in _WITH_COUNTER[:4]:
         raise ParameterError("expected a draw of a known structure")
     for name in part.attributes:
@@ -101,7 +101,7 @@ def _check_single(domain: Domain, part: public.Single) -> None:
             pass
 
 
-def _check_nested(domain: Domain, part: public.Nested) -> None:
+def _check_nested(domain: Universe, part: public.Nested) -> None:
     if part.size != domain[part.attribute].size:
         raise ParameterError(
             f"expected sets of the {domain[part.attribute].size} cells of '{part.attribute}'"
@@ -117,7 +117,7 @@ def _check_nested(domain: Domain, part: public.Nested) -> None:
             raise MechanismError(f"expected at most {MAX_NESTING} sets inside one another")
 
 
-def _check_forest(domain: Domain, part: public.Forest) -> None:
+def _check_forest(domain: Universe, part: public.Forest) -> None:
     names.margin(domain, part.attributes)
     wide = [name for name in part.attributes if domain[name].size != 2]
     if wide:
@@ -127,7 +127,7 @@ def _check_forest(domain: Domain, part: public.Forest) -> None:
 
 
 def _check_queries(
-    domain: Domain, structure: public.Listed | public.Trellis | public.Candidates, m: int
+    domain: Universe, structure: public.Listed | public.Trellis | public.Candidates, m: int
 ) -> None:
     bounds.check_domain(domain, structure.queries)
     match structure:
@@ -145,7 +145,7 @@ def _check_queries(
             _check_candidates(domain, structure, m)
 
 
-def _check_atoms(domain: Domain, atoms: Atoms) -> None:
+def _check_atoms(domain: Universe, atoms: Atoms) -> None:
     """Weights from 0 to 1 in whole numbers, on every cell of a table: the sensitivity of the score rests on them."""
     bounds.check_type(atoms, Atoms, "the atoms of a class")
     bounds.check_margins(domain, [atoms.attributes])
@@ -165,7 +165,7 @@ def _check_listed(atoms: int, m: int) -> None:
             raise MechanismError("enumeration would list too many databases; ask for fewer rows")
 
 
-def _check_candidates(domain: Domain, candidates: public.Candidates, m: int) -> None:
+def _check_candidates(domain: Universe, candidates: public.Candidates, m: int) -> None:
     used = {name for margin in tables_of(domain, candidates) for name in margin}
     if not used <= set(candidates.rows):
         raise ParameterError("expected candidates with codes of every attribute that the queries look at")
@@ -202,7 +202,7 @@ def _rows(question: public.Draw) -> int:
     return 1 if isinstance(question.structure, public.Candidates) else question.m
 
 
-def _limits(domain: Domain, structure: public.Structure) -> Sequence[int]:
+def _limits(domain: Universe, structure: public.Structure) -> Sequence[int]:
     """For every column of a drawn database the number of codes that it may hold."""
     match structure:
         case public.Candidates():

@@ -1,6 +1,6 @@
 """One draw: look at what the structure needs of the private table, count, draw, hand back whole numbers.
 
-`COUNTERS` has one entry for every structure of `questions/draws.py`: how its databases are counted over a table, and
+`COUNTERS` has one entry for every structure of `samplers/structures.py`: how its databases are counted over a table, and
 how far a given one is off. Nothing else here depends on the structure.
 """
 
@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import answers_on
-from maquette.domain.universe import Universe
-from maquette.questions import draws as public
-from maquette.questions.atoms import Atoms
-from maquette.questions.drawing import Draws, ExactCounts, Shape
-from maquette.questions.draws import Family
-from maquette.questions.weighting import Weighting
+from maquette.core.drawing import Draws, ExactCounts, Shape
+from maquette.core.inversion import Bits
+from maquette.core.universe import Universe
+from maquette.core.weighting import Weighting
+from maquette.samplers import structures as public
+from maquette.samplers.atoms import Atoms
 from maquette.samplers.brackets import Scale, Uniform
 from maquette.samplers.check import check_draw
-from maquette.samplers.laws import Bits
 from maquette.samplers.lists import Column, Listed, all_multisets, levels_of, sequence_weights
 from maquette.samplers.ordered import Base, Intervals, Nested, Node, Thresholds
 from maquette.samplers.slices import Blocks, Counter, Report, Slices
+from maquette.samplers.structures import Family
 from maquette.samplers.trees import Forest
 from maquette.samplers.trellis import Trellis, WeightedTable
 

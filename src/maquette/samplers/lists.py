@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.questions.bounds import EXACT
+from maquette.core.bounds import EXACT
 from maquette.samplers.brackets import Bracket, Scale, Uniform
 
 Integers = NDArray[np.int64]

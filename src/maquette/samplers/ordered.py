@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from operator import mul
 from typing import Literal, Protocol
 
-from maquette.questions.draws import Family
 from maquette.samplers.brackets import FIRST_PRECISION, Bracket, Scale, Uniform, choose, flat_mass, tree_mass
 from maquette.samplers.lists import FLAT, Band, Column, FlatPaths, Places
+from maquette.samplers.structures import Family
 from maquette.samplers.trees import TreePaths, height, place_rows, whole_mass
 
 # SmallDB's counter for all thresholds of one ordered attribute.

@@ -2,7 +2,7 @@
 
 Atoms are read one after the other. Two beginnings of a database with the same number of rows and the same sums of the
 queries that are still open can be continued in the same ways, so that counting needs one number per state. How many
-states there can be is bounded from public structure before a table is touched (`questions/draws.py`); here nothing is
+states there can be is bounded from public structure before a table is touched (`samplers/structures.py`); here nothing is
 cut off.
 """
 
@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import PartCounts, joined, parts_of
+from maquette.core.drawing import ExactCounts
 from maquette.core.forms import Margin, QueryForms
-from maquette.domain.universe import Universe
+from maquette.core.universe import Universe
+from maquette.core.weighting import Weighting
 from maquette.errors import ParameterError
-from maquette.questions.atoms import Atoms, Integers, Layout
-from maquette.questions.drawing import ExactCounts
-from maquette.questions.weighting import Weighting
+from maquette.samplers.atoms import Atoms, Integers, Layout
 from maquette.samplers.brackets import Bracket, Scale, Uniform
 
 State = tuple[int, ...]

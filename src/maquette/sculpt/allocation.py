@@ -15,7 +15,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import Unit
+from maquette.core.binned import table_sensitivity
+from maquette.core.budget import Unit
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Task
@@ -24,7 +25,6 @@ from maquette.models.residual import cell_variance
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.marginals import Marginals
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.questions.binned import table_sensitivity
 from maquette.theory import existence
 
 _GRID = 2**20

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.binned import Binned, Cuts
 from maquette.domain import Domain
 from maquette.models.fits import project_simplex
 from maquette.queries.base import Margin
-from maquette.questions.binned import Binned, Cuts
 
 LEVEL_BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Bins of the coarser levels: two steps to each power of two."""

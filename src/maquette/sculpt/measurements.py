@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.measurement import NoisyTable, Receipt, Size
 from maquette.domain import Domain
 from maquette.models.fits import project_simplex
 from maquette.models.residual import ResidualModel
-from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import MAX_DENSE_CODES, BinSums, Hierarchy, Shape, combine_levels, smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from maquette.core.laws import independent
+from maquette.core.measurement import Size
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import (
     Curator,
@@ -31,8 +33,6 @@ from maquette.mechanisms.residual import RESIDUAL_FOR_ROWS
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.residual import ResidualModel
 from maquette.queries.base import Queries
-from maquette.questions.measurement import Size
-from maquette.questions.noise import independent
 from maquette.sculpt import allocation, rounds, stages
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
 from maquette.sculpt.finish import FittedRows, dense_outcome, finish, fit_many, growth, is_long

@@ -11,6 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.binned import Binned, count_binned
+from maquette.core.laws import Gaussian, law_of_variance
+from maquette.core.measurement import NoisyTable, Size
 from maquette.domain import Domain
 from maquette.models.answers import amounts_of, binned_of, size_of, table_of, whole
 from maquette.models.histogram import (
@@ -23,9 +26,6 @@ from maquette.models.histogram import (
     size_tail,
 )
 from maquette.queries.base import Columns, Margin, Queries
-from maquette.questions.binned import Binned, count_binned
-from maquette.questions.measurement import NoisyTable, Size
-from maquette.questions.noise import Gaussian, law_of_variance
 from maquette.theory import quantiles
 
 _SMOOTH = 4.0

@@ -16,13 +16,13 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.events import Receipt
+from maquette.core.binned import Binned, Cuts
+from maquette.core.events import Receipt
+from maquette.core.laws import law_of_variance
+from maquette.core.measurement import NoisyTable, Size
 from maquette.models.answers import SmallDatabase
 from maquette.models.residual import ResidualModel, centre
 from maquette.queries.base import Margin
-from maquette.questions.binned import Binned, Cuts
-from maquette.questions.measurement import NoisyTable, Size
-from maquette.questions.noise import law_of_variance
 from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, bin_index, nested_cuts, smooth_one_way
 from maquette.sculpt.finish import finish
 from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals, total_of

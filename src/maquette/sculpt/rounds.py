@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import UNITS
+from maquette.core.budget import UNITS
+from maquette.core.measurement import Size
 from maquette.mechanisms.base import Curator
-from maquette.questions.measurement import Size
 from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.binned import labels
 from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
-from maquette.questions.binned import labels
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements, TableEstimate, iterative_fit
 from maquette.sculpt.sampler import RowSampler

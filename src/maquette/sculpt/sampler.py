@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
+from maquette.core import _lazy_numba as numba
 from maquette.sculpt.targets import (
     CELL,
     CELL_FIRST,

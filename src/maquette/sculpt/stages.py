@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import UNITS
+from maquette.core.binned import Binned, Cuts
+from maquette.core.budget import UNITS
+from maquette.core.laws import NoiseRequest
+from maquette.core.measurement import Measurement, NoisyTable, Size
 from maquette.mechanisms.base import Curator, Task
 from maquette.models.fits import fit_tree, tree_widths
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
-from maquette.questions.binned import Binned, Cuts
-from maquette.questions.measurement import Measurement, NoisyTable, Size
-from maquette.questions.noise import NoiseRequest
 from maquette.sculpt.allocation import (
     AttributeSets,
     RiskModel,

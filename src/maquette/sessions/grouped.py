@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from maquette.accounting.budget import UNITS, percent_of
+from maquette.core.budget import UNITS, percent_of
 from maquette.domain import Attribute
 from maquette.errors import BudgetExceeded, KeyReused, UselessAnswer, WorkloadError
 from maquette.mechanisms.online import worth_testing

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from maquette import _check
-from maquette._arguments import checks_arguments
-from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.budget import Budget
+from maquette.core.curator import OnlineCurator
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.handle import Table
 from maquette.mechanisms.base import TYPICAL_ROWS
 from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
+from maquette.owner import Table
 from maquette.queries.base import Queries
 from maquette.releasing.payment import budget_there, open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from maquette.accounting.budget import UNITS, percent_of
 from maquette.accounting.ledger import Ledger
+from maquette.core.answers import GRID
+from maquette.core.budget import UNITS, percent_of
+from maquette.core.curator import OnlineCurator
+from maquette.core.measurement import Step
+from maquette.core.prices import Prices
+from maquette.core.sparse import Guess
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.prices import Prices
 from maquette.mechanisms.online import PublicNumbers, Settings, largest_error, worth_testing
 from maquette.mechanisms.session_plan import MAX_FACTOR, USELESS, with_larger_budget
 from maquette.models.hypothesis import Prior
 from maquette.queries.forms import from_spec
-from maquette.questions.answers import GRID
-from maquette.questions.measurement import Step
-from maquette.questions.sparse import Guess
 from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.question import Forecast, Kind, Question, SelectForecast
 from maquette.sessions.rules import Rules

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from maquette import _html
-from maquette._arguments import checks_arguments
-from maquette.accounting.events import Receipt
+from maquette.core._arguments import checks_arguments
+from maquette.core.events import Receipt
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
 from maquette.models.answers import generator

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from maquette import _check
-from maquette.accounting.budget import (
+from maquette.accounting.ledger import Ledger
+from maquette.core import _check
+from maquette.core.budget import (
     UNITS,
     Budget,
     Cost,
@@ -27,8 +28,8 @@ from maquette.accounting.budget import (
     share_of_slack,
     shares_in_words,
 )
-from maquette.accounting.conversions import half_square_of_rho
-from maquette.accounting.ledger import Ledger
+from maquette.core.conversions import half_square_of_rho
+from maquette.core.measurement import Size
 from maquette.domain import Domain, Persons, Relation, check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.mechanisms.online import (
@@ -52,7 +53,6 @@ from maquette.mechanisms.session_plan import (
 )
 from maquette.models.hypothesis import LOG_MIXING
 from maquette.queries.base import Queries
-from maquette.questions.measurement import Size
 from maquette.releasing.payment import exceeded, refusal_of, warn_if_pure, ways_of
 from maquette.theory.existence import facts_of
 from maquette.theory.quantiles import law_at
@@ -177,7 +177,7 @@ class Rules:
         """The ways in which the ledger may charge the whole budget.
 
         A session with a delta plans in rho. A ledger that counts mu^2 / 2 charges pure tests pi / 2 times their rho,
-        and Gaussian values at most that (`gate/prices.py`); its share of the slack is set aside too. In a ledger
+        and Gaussian values at most that (`core/prices.py`); its share of the slack is set aside too. In a ledger
         that counts rho every draw of a session is exact.
         """
         if self.budget.pure:

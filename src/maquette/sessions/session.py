@@ -10,10 +10,13 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NoReturn
 
-from maquette import _check, _html
-from maquette._arguments import checks_arguments
-from maquette.accounting.budget import UNITS, Budget, percent_of
+from maquette import _html
 from maquette.accounting.ledger import Ledger, Receipt
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.budget import UNITS, Budget, percent_of
+from maquette.core.curator import OnlineCurator
+from maquette.core.measurement import Size
 from maquette.domain import Domain
 from maquette.errors import (
     BudgetExceeded,
@@ -23,12 +26,10 @@ from maquette.errors import (
     ParameterError,
     UselessAnswer,
 )
-from maquette.gate.curator import OnlineCurator
 from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.answers import only
 from maquette.models.hypothesis import Prior
 from maquette.queries.base import Queries
-from maquette.questions.measurement import Size
 from maquette.results.statements import Population
 from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.grouped import SessionTable, answer_both, answer_select, forecast_any, read_select

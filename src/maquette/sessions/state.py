@@ -12,9 +12,13 @@ from fractions import Fraction
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from maquette.accounting.budget import UNITS, Unit
-from maquette.accounting.events import Event, GaussianEvent, LaplaceEvent, SmoothedEvent, from_body
 from maquette.accounting.ledger import Ledger, Receipt
+from maquette.core.answers import GRID
+from maquette.core.binned import Binned
+from maquette.core.budget import UNITS, Unit
+from maquette.core.events import Event, GaussianEvent, LaplaceEvent, SmoothedEvent, from_body
+from maquette.core.laws import Gaussian, IndependentLaw, Laplace, NoiseRequest
+from maquette.core.measurement import NoisyTable, Size, Step, Verdict, has_outcome, read_step, verdict_of
 from maquette.domain import Domain
 from maquette.errors import LedgerError
 from maquette.mechanisms.online import Settings
@@ -22,10 +26,6 @@ from maquette.models.answers import SmallDatabase
 from maquette.models.hypothesis import Hypothesis, Prior, Released, hypothesis_for
 from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
-from maquette.questions.answers import GRID
-from maquette.questions.binned import Binned
-from maquette.questions.measurement import NoisyTable, Size, Step, Verdict, has_outcome, read_step, verdict_of
-from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest
 from maquette.sessions.question import Past, Question
 from maquette.sessions.rules import Rules
 from maquette.theory.adaptive import SharedGap

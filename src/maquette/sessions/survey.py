@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.prices import Prices
+from maquette.core.answers import GRID
+from maquette.core.binned import Binned
+from maquette.core.curator import OnlineCurator
+from maquette.core.prices import Prices
 from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.mechanisms.strategies import pair_tables
 from maquette.models.answers import SmallDatabase, database, largest_remainder
 from maquette.models.survey import Survey
-from maquette.questions.answers import GRID
-from maquette.questions.binned import Binned
 from maquette.sessions.question import Question
 from maquette.sessions.state import State
 

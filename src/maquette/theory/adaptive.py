@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
+from maquette.core import _check
 from maquette.theory import epochs
 from maquette.theory.ratios import share_between
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maquette import _check
+from maquette.core import _check
 from maquette.theory import draws
 from maquette.theory.draws import rising_root
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maquette import _check
+from maquette.core import _check
 
 # K-norm noise (Hardt and Talwar 2010) on whole numbers: the law of its norm, and of the largest of many answers.
 

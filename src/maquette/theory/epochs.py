@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from maquette import _check
+from maquette.core import _check
 from maquette.errors import ParameterError
 from maquette.theory import draws
 
@@ -132,7 +132,7 @@ def spend_as_needed(
     """Epochs so cheap that every answer is just within `reach` records, except with probability beta.
 
     Accuracy: simultaneous over k adaptive questions, for as long as the budget pays for epochs.
-    Holds when: the noise is that of `questions/sparse.py`; the guess is public. How long the budget lasts is not said.
+    Holds when: the noise is that of `core/sparse.py`; the guess is public. How long the budget lasts is not said.
     """
     _check.positive(budget=budget, reach=reach)
     _check.whole(k=k)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from maquette import _check
+from maquette.core import _check
 from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries.base import Queries, log_distinct

@@ -14,8 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from maquette import _check
-from maquette.accounting import conversions
+from maquette.core import _check, conversions
 from maquette.domain import Relation
 from maquette.theory import direct, draws, lower, multiplicative, online, smalldb
 from maquette.theory.existence import LETTERS, Facts

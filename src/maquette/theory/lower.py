@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from maquette import _check
+from maquette.core import _check
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.theory import search

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from maquette import _check
+from maquette.core import _check
 from maquette.theory import draws
 
 

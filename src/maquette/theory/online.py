@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from maquette import _check
+from maquette.core import _check
 from maquette.errors import ParameterError
 from maquette.theory import existence
 from maquette.theory import existence as multisets

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from maquette import _check
+from maquette.core import _check
 
 
 def sampling_share(*, n: float, log_queries: float, beta: float) -> float:

@@ -13,10 +13,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import Unit
+from maquette.core.bodies import levels_for
+from maquette.core.budget import Unit
 from maquette.core.forms import Sensitivity
-from maquette.errors import ParameterError
-from maquette.questions.noise import (
+from maquette.core.laws import (
     ONE,
     Cube,
     Gaussian,
@@ -27,7 +27,7 @@ from maquette.questions.noise import (
     Norm,
     independent,
 )
-from maquette.questions.norms import levels_for
+from maquette.errors import ParameterError
 from maquette.theory import direct, draws, epochs
 
 Group = tuple[float, float]

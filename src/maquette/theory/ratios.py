@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maquette import _check
+from maquette.core import _check
 from maquette.theory import draws
 
 Gap = Callable[[NDArray[np.float64]], NDArray[np.float64]]

@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Callable
 
-from maquette import _check
+from maquette.core import _check
 
 Curve = Callable[[int], float]
 

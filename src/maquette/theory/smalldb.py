@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from maquette import _check
+from maquette.core import _check
 from maquette.errors import ParameterError
 from maquette.theory import existence, search
 from maquette.theory.existence import LETTERS, Facts, Form, log_multisets, log_sequences, log_tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from maquette import _check
+from maquette.core import _check
 from maquette.errors import ParameterError
 
 

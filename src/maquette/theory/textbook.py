@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from maquette import _check
+from maquette.core import _check
 
 Status = Literal["exact", "loose", "wrong"]
 

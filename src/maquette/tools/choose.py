@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maquette import _check
-from maquette._arguments import checks_arguments
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.answers import ChoiceQuestion
+from maquette.core.curator import Curator
 from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
 from maquette.models.answers import Answers, SmallDatabase
+from maquette.owner import Table
 from maquette.queries.base import Queries, canonical_hash
 from maquette.queries.predicates import predicates
 from maquette.queries.ranges import Prefixes, prefixes
-from maquette.questions.answers import ChoiceQuestion
 from maquette.releasing.payment import Place
 from maquette.results.release import Release
 from maquette.tools.envelope import Payment, envelope_for
@@ -86,7 +86,7 @@ def choose(
 
     Guarantee: (epsilon, delta)-DP under `relation`, pure if delta is 0; charged to the ledger before the table is
         looked at. The same request again gives the stored choice and costs nothing. Scores have sensitivity 1
-        (`questions/answers.py`). `method` is permute-and-flip by default (report-noisy-max with exponential noise is
+        (`core/answers.py`). `method` is permute-and-flip by default (report-noisy-max with exponential noise is
         the same thing: "noisy-max"), and the exponential mechanism with a delta.
     Accuracy: no candidate is better by more than `regret` records, except with probability beta: (s / epsilon)
         (ln of the candidates + ln 1/beta) + 1 for the rounding of scores, s = 2, or 1 for counts under add/remove-one

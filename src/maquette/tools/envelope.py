@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import UNITS, Budget
 from maquette.domain import Relation, rows_of
-from maquette.gate.handle import Table
+from maquette.owner import Table
 from maquette.releasing.payment import (
     Place,
     accounting_of,

@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette._arguments import checks_arguments
-from maquette.accounting.budget import UNITS
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.answers import ChoiceQuestion
+from maquette.core.budget import UNITS
+from maquette.core.curator import Curator
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
 from maquette.models.answers import Answers, SmallDatabase, generator
+from maquette.owner import Table
 from maquette.queries.base import Queries
-from maquette.questions.answers import ChoiceQuestion
 from maquette.releasing.payment import Place
 from maquette.results.release import Release
 from maquette.samplers.draw import EXACT_DRAWS
@@ -84,7 +84,7 @@ def grow(
 
     Guarantee: (epsilon, delta)-DP under `relation`, pure if delta is 0: `rows` choices of an equal part of the price
         each, all charged to the ledger before the first look. The score of a candidate is the largest error of the
-        database with it, in counts, of sensitivity 1 (`questions/answers.py`).
+        database with it, in counts, of sensitivity 1 (`core/answers.py`).
     Accuracy: none in advance; each step loses at most its regret (`tools.choose.regret`) against its best row.
     """
     _check.whole(most=MAX_GROWN, rows=rows)

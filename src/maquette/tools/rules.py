@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maquette._arguments import checks_arguments
+from maquette.core._arguments import checks_arguments
 from maquette.errors import ParameterError
 from maquette.queries.predicates import where
 from maquette.results.knowledge import estimate

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maquette import _check
-from maquette._arguments import checks_arguments
-from maquette.accounting.budget import Unit
-from maquette.domain import Domain, Relation
-from maquette.errors import BudgetExceeded, ParameterError
-from maquette.gate.curator import OnlineCurator
-from maquette.gate.handle import Table
-from maquette.queries.base import Queries
-from maquette.queries.predicates import where
-from maquette.questions.measurement import (
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.budget import Unit
+from maquette.core.curator import OnlineCurator
+from maquette.core.measurement import (
     EPOCH,
     TEST,
     EpochTerms,
@@ -24,6 +19,11 @@ from maquette.questions.measurement import (
     outcome_of,
     verdict_of,
 )
+from maquette.domain import Domain, Relation
+from maquette.errors import BudgetExceeded, ParameterError
+from maquette.owner import Table
+from maquette.queries.base import Queries
+from maquette.queries.predicates import where
 from maquette.releasing.payment import Place, close_opened
 from maquette.theory import epochs as widths
 from maquette.theory import online

@@ -17,19 +17,19 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
-from maquette._arguments import checks_arguments
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.curator import Curator
+from maquette.core.laws import IndependentLaw, Laplace, NoiseRequest, independent
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, WorkloadError
-from maquette.gate.curator import Curator
-from maquette.gate.handle import Table
 from maquette.mechanisms import square_root
 from maquette.models.fits import cell_weights
+from maquette.owner import Table
 from maquette.queries import canonical_hash, names
 from maquette.queries.base import Queries
 from maquette.queries.predicates import where
 from maquette.queries.weights import Weights, weights
-from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest, independent
 from maquette.releasing.payment import Place
 from maquette.theory import direct as theory
 from maquette.tools.envelope import Payment, envelope_for

@@ -19,12 +19,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.domain import COLUMNS, LEFT_OUT
-from maquette.domain.review import MISSING_WORDS, named_numbers, usual_scale
-from maquette.errors import DomainError, SourceError
-from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
-from maquette.vault.coding import (
+from maquette.core.rows.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
+from maquette.core.rows.coding import (
     FALSE_WORDS,
     TRUE_WORDS,
     is_text,
@@ -33,8 +29,12 @@ from maquette.vault.coding import (
     widened,
     words,
 )
+from maquette.core.rows.source import Source, fits
+from maquette.domain import Attribute, Domain, Kind
+from maquette.domain.domain import COLUMNS, LEFT_OUT
+from maquette.domain.review import MISSING_WORDS, named_numbers, usual_scale
+from maquette.errors import DomainError, SourceError
 from maquette.vault.readers import ReadOptions, open_source
-from maquette.vault.source import Source, fits
 
 MAX_CATEGORIES = 100
 MAX_CODES = 20

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
+from maquette.core.rows.delimited import DelimitedFile
+from maquette.core.rows.engine import Engine
+from maquette.core.rows.loading import load
+from maquette.core.rows.source import Source
 from maquette.domain import MISSING, OTHER, Attribute, Domain, Kind
 from maquette.errors import SourceError
-from maquette.vault.delimited import DelimitedFile
-from maquette.vault.engine import Engine
-from maquette.vault.loading import load
 from maquette.vault.readers import ReadOptions, open_fitting
-from maquette.vault.source import Source
 from maquette.vault.spark import SparkEngine, SparkTable
 
 FIT_WARNING = (

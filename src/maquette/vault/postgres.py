@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from maquette.core.rows.arrow import ArrowType, pa
+from maquette.core.rows.source import Batch, Source, check_select, is_valid_text, not_text, quoted
 from maquette.errors import ParameterError, SourceError
-from maquette.vault.arrow import ArrowType, pa
-from maquette.vault.source import Batch, Source, check_select, is_valid_text, not_text, quoted
 
 _URL = re.compile(r"(?i)postgres(ql)?(\+\w+)?://")
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".\s][^".]*))\s*(\.|$)')

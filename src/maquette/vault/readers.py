@@ -11,16 +11,16 @@ from urllib.parse import unquote
 
 import duckdb
 
-from maquette import _check
+from maquette.core import _check
+from maquette.core.rows.arrow import pa
+from maquette.core.rows.delimited import DelimitedFile
+from maquette.core.rows.engine import Engine
+from maquette.core.rows.loading import load
+from maquette.core.rows.persons import PersonRows, check_person
+from maquette.core.rows.source import Joined, Partition, Source, SourceCheck, check_fit
 from maquette.domain import Domain, Persons
 from maquette.errors import ParameterError, SourceError
 from maquette.vault import postgres, sources, spark, workbooks
-from maquette.vault.arrow import pa
-from maquette.vault.delimited import DelimitedFile
-from maquette.vault.engine import Engine
-from maquette.vault.loading import load
-from maquette.vault.persons import PersonRows, check_person
-from maquette.vault.source import Joined, Partition, Source, SourceCheck, check_fit
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
 Progress = Callable[[float], None]

@@ -4,7 +4,7 @@ Rows are coded once into blocks: one byte string per column and the keyed digest
 one row. A pass over blocks returns its sums together with the sum of the digests that it has read, so that it can be
 told from a pass over other records.
 
-At most k records of each person count, by the rule of `vault/persons.py`. Before a shuffle by person every record that
+At most k records of each person count, by the rule of `core/rows/persons.py`. Before a shuffle by person every record that
 has an id gets its person (128 bits), its place in the order of that person's records (64 bits), and its packed codes;
 records without an id end here. The shuffle brings all records of a person to one partition, where the first k of them
 are kept.
@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette._version import __version__
-from maquette.domain.universe import Universe as Domain
-from maquette.vault.arrow import pa
-from maquette.vault.coding import code_type, coders
-from maquette.vault.commitment import LANES, pack, packed_words, unpack
-from maquette.vault.counting import Coded, RecordsTask, Task
-from maquette.vault.persons import PENDING, Words, ids_of, missing_words, ranks, shuffled
+from maquette.core.rows.arrow import pa
+from maquette.core.rows.coding import code_type, coders
+from maquette.core.rows.commitment import LANES, pack, packed_words, unpack
+from maquette.core.rows.counting import Coded, RecordsTask, Task
+from maquette.core.rows.persons import PENDING, Words, ids_of, missing_words, ranks, shuffled
+from maquette.core.universe import Universe
 from maquette.vault.texts import hashed, spelled
 
 BLOCK_ROWS = 2**20
@@ -52,7 +52,7 @@ def versions() -> tuple[str, ...]:
     return (__version__, *(importlib.metadata.version(name) for name in PACKAGES[1:]))
 
 
-def block_schema(domain: Domain) -> str:
+def block_schema(domain: Universe) -> str:
     """The columns of a block, in the words of Spark: the digest, the package that is another one or none, the codes."""
     codes = ", ".join(f"c{i} binary" for i in range(len(domain)))
     return f"records binary, other int, {codes}"
@@ -65,7 +65,7 @@ RESULT_SCHEMA = "part int, cell long, sum long"
 class CodeBlocks:
     """From raw Arrow batches (the columns of the domain, in its order) to blocks."""
 
-    domain: Domain
+    domain: Universe
     records: RecordsTask
     expected: tuple[str, ...]
 
@@ -110,7 +110,7 @@ def block(codes: Sequence[bytes], sums: Sequence[NDArray[Any]], other: int | Non
 class FoldBlocks:
     """From blocks (their digest, then the columns of a task) to the sums that are not nought."""
 
-    domain: Domain
+    domain: Universe
     task: Task
     expected: tuple[str, ...]
 
@@ -129,12 +129,12 @@ class FoldBlocks:
 class CountBlocks:
     """From blocks (their digest, then one column) to the distinct codes and how many records have each."""
 
-    domain: Domain
+    domain: Universe
     name: str
     expected: tuple[str, ...]
 
     def __call__(self, blocks: Iterable[Any]) -> Iterator[Any]:
-        from maquette.vault.engine import merged
+        from maquette.core.rows.engine import merged
 
         counter = _Counter(self.domain, (self.name,), self.expected)
         codes, counts = merged(
@@ -147,7 +147,7 @@ class CountBlocks:
 class _Counter:
     """Reads blocks, and adds up the digests of what it has read."""
 
-    def __init__(self, domain: Domain, names: Sequence[str], expected: tuple[str, ...]) -> None:
+    def __init__(self, domain: Universe, names: Sequence[str], expected: tuple[str, ...]) -> None:
         self._types = {name: code_type(domain[name]) for name in names}
         self._digest = np.zeros(LANES + 1, dtype=np.uint64)
         self._other = _other_version(expected)
@@ -229,7 +229,7 @@ def keyed_schema(words: int, texts: int = 0) -> str:
 class KeyRecords:
     """From raw batches (the columns of the domain, then the person's) to keys and packed records."""
 
-    domain: Domain
+    domain: Universe
     expected: tuple[str, ...]
 
     def __call__(self, raw: Iterable[Any]) -> Iterator[Any]:
@@ -247,7 +247,7 @@ class KeyRecords:
 class BoundBlocks:
     """From the keys and packed records of whole persons to blocks of the records that count."""
 
-    domain: Domain
+    domain: Universe
     records: RecordsTask
     rows: int
     expected: tuple[str, ...]

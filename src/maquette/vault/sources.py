@@ -12,10 +12,9 @@ import narwhals as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
-from maquette.errors import SourceError
-from maquette.vault.arrow import ArrowArray, ArrowType, ipc, pa, pq, text_array
-from maquette.vault.coding import spell_object
-from maquette.vault.source import (
+from maquette.core.rows.arrow import ArrowArray, ArrowType, ipc, pa, pq, text_array
+from maquette.core.rows.coding import spell_object
+from maquette.core.rows.source import (
     ROWS,
     Batch,
     FileSource,
@@ -26,6 +25,7 @@ from maquette.vault.source import (
     not_text,
     read_quietly,
 )
+from maquette.errors import SourceError
 
 
 class ArrowTable(Source):

@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 
 from maquette.core.answering import PartCounts
 from maquette.core.forms import Margin
-from maquette.domain.neighbours import Persons
-from maquette.domain.universe import Universe as Domain
+from maquette.core.neighbours import Persons
+from maquette.core.rows.arrow import ArrowType, pa
+from maquette.core.rows.commitment import LANES, is_in_order, lane_keys, packed_words
+from maquette.core.rows.counting import Coded, Integers, RecordsTask, TableCache, Task
+from maquette.core.rows.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, merged
+from maquette.core.rows.loading import Steps
+from maquette.core.rows.source import Batch, Source, changed
+from maquette.core.universe import Universe
 from maquette.errors import SourceError
 from maquette.vault import remote
-from maquette.vault.arrow import ArrowType, pa
-from maquette.vault.commitment import LANES, is_in_order, lane_keys, packed_words
-from maquette.vault.counting import Coded, Integers, RecordsTask, TableCache, Task
-from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, merged
-from maquette.vault.loading import Steps
 from maquette.vault.remote import BoundBlocks, KeyRecords, keyed_schema
-from maquette.vault.source import Batch, Source, changed
 
 PREFIXES = ("spark:", "sc://")
 """How a place in Spark begins: `spark:PATH`, `spark:` with a table or query, `spark://host:port`, `sc://host:port`."""
@@ -127,7 +127,7 @@ class SparkEngine(Engine):
 
     def __init__(
         self,
-        domain: Domain,
+        domain: Universe,
         source: SparkTable,
         *,
         progress: Callable[[float], None] | None,
@@ -252,7 +252,7 @@ def sums_of_cells(part: PartCounts, table: Integers) -> Sequence[Integers]:
 class _NoTask(Task):
     """Reads nothing but the digests."""
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Universe) -> None:
         self.domain = domain
 
     @property

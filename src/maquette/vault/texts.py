@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.vault.arrow import ArrowArray, pa, stored
-from maquette.vault.coding import is_text, spell, widened, words
-from maquette.vault.persons import hashes
+from maquette.core.rows.arrow import ArrowArray, pa, stored
+from maquette.core.rows.coding import is_text, spell, widened, words
+from maquette.core.rows.persons import hashes
 
 
 def spelled(column: ArrowArray) -> ArrowArray:

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from maquette.errors import SourceError
-from maquette.vault.arrow import ArrowType, pa
-from maquette.vault.source import (
+from maquette.core.rows.arrow import ArrowType, pa
+from maquette.core.rows.source import (
     ROWS,
     Batch,
     FileSource,
@@ -27,6 +26,7 @@ from maquette.vault.source import (
     not_text,
     quoted,
 )
+from maquette.errors import SourceError
 from maquette.vault.sources import spelled
 
 SQLITE = (".sqlite", ".sqlite3")

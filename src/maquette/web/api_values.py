@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from maquette.domain.attribute import Kind
+from maquette.core.attribute import Kind
 from maquette.web.explore import MAX_TEXT
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
-from maquette.accounting.budget import UNITS, percent_of
+from maquette.core.budget import UNITS, percent_of
 from maquette.domain import Domain
 from maquette.errors import MaquetteError, ParameterError
 from maquette.results.select import is_select

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maquette.accounting.events import Receipt
+from maquette.core.events import Receipt
 from maquette.errors import LedgerError
 
 if TYPE_CHECKING:

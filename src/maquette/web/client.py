@@ -16,9 +16,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from maquette import _check, errors
-from maquette._arguments import checks_arguments
-from maquette.accounting.events import Receipt
+from maquette import errors
+from maquette.core import _check
+from maquette.core._arguments import checks_arguments
+from maquette.core.events import Receipt
 from maquette.domain import Domain
 from maquette.errors import (
     BudgetExceeded,

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyAddress, ValidationError
 
-from maquette import _check
 from maquette.accounting.ledger import Rate
+from maquette.core import _check
 from maquette.errors import ParameterError
 
 Role = Literal["steward", "analyst"]

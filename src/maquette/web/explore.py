@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from maquette.domain.attribute import Kind
+from maquette.core.attribute import Kind
 from maquette.errors import ParameterError, ReleaseError, WorkloadError
 from maquette.results.export import dictionary, long_form, plain_texts
 from maquette.results.folder import MANIFEST, load

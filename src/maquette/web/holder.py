@@ -12,13 +12,13 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from maquette.accounting.budget import Budget
+from maquette.core.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.domain.file import to_text
 from maquette.domain.review import REVIEWS, confirm
 from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterError
-from maquette.gate.handle import fit_report
-from maquette.gate.handle import open as open_table
+from maquette.owner import fit_report
+from maquette.owner import open as open_table
 from maquette.releasing.payment import accounting_of, check_covered, open_ledger
 from maquette.releasing.planning import check_memory, choose
 from maquette.releasing.request import Request

@@ -201,8 +201,8 @@ def _discover(config: Config, order: dict[str, Any]) -> None:
 
 def _release(config: Config, order: dict[str, Any]) -> None:
     from maquette import api
+    from maquette import owner as handle
     from maquette.domain import Domain
-    from maquette.gate import handle
     from maquette.web.requests import ReleaseRequest
 
     settings = config.settings.tables[order["table"]]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.budget import Cost, shares_in_words
-from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
+from maquette.core.budget import Cost, shares_in_words
+from maquette.core.events import Receipt
 from maquette.errors import LedgerError, ParameterError
 from maquette.results import wording
 from maquette.web.config import Config

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import ValidationError
 
-from maquette.accounting.budget import Budget, Unit
+from maquette.core.budget import Budget, Unit
 from maquette.errors import MaquetteError, ParameterError
 from maquette.web import charts, planning, state
 from maquette.web.access import check_form, is_partial, service_of, signed_in

@@ -12,15 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.budget import Budget
-from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.core.budget import Budget
+from maquette.core.events import Receipt
+from maquette.core.ledger.create import BEFORE_DOMAIN
 from maquette.domain import Domain, Relation
 from maquette.domain import review as reviews
 from maquette.domain.file import parse_attribute
 from maquette.errors import LedgerError, ParameterError
-from maquette.gate.handle import raw_columns
+from maquette.owner import raw_columns
 from maquette.releasing.discovery import check_covered
 from maquette.releasing.discovery_plan import forecast_discovery
 from maquette.results.document import plain

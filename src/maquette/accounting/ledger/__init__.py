@@ -7,10 +7,10 @@ if entry.payload is None:
 payload = entry.payload                                # then return what the ledger holds
 """
 
-from maquette.accounting.ledger.entry import Entry, Receipt, Record, step_key
-from maquette.accounting.ledger.ledger import Ledger
-from maquette.accounting.ledger.pace import Rate
-from maquette.accounting.ledger.reading import Balance
-from maquette.accounting.ledger.transaction import Envelope
+from maquette.core.ledger.entry import Entry, Receipt, Record, step_key
+from maquette.core.ledger.ledger import Ledger
+from maquette.core.ledger.pace import Rate
+from maquette.core.ledger.reading import Balance
+from maquette.core.ledger.transaction import Envelope
 
 __all__ = ["Balance", "Entry", "Envelope", "Ledger", "Rate", "Receipt", "Record", "step_key"]

@@ -1,0 +1,223 @@
+"""The owner's handle on a private table: it can be passed around, shown and named, but not looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from maquette import _html
+from maquette.core._arguments import checks_arguments
+from maquette.core.table import PrivateTable, commitment_of, engine_of
+from maquette.domain import Domain, Persons
+from maquette.errors import DomainError, ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from maquette.accounting.ledger import Ledger
+    from maquette.core.rows.source import SourceCheck
+    from maquette.discovery.raw import RawTable
+    from maquette.queries.base import Queries
+    from maquette.vault.fit import FitReport
+    from maquette.vault.readers import ReadOptions
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Table(PrivateTable):
+    """A private table, opened. Shows its name, its attributes and |X|: things that are public anyway.
+
+    There is no length, no iteration and no value to be had from it; ask through a release or a session.
+    """
+
+    _: KW_ONLY
+    name: str
+    """What the owner calls it."""
+    source: str
+    """Where it came from, in public words."""
+    ledger_location: Path | None = None
+    """Where its ledger is kept if no other place is named: beside the file; None where there is none."""
+    memory_limit: int | None = None
+    """Bytes that the rows and a release may take; None where nobody set a limit."""
+
+    @property
+    def domain(self) -> Domain:
+        """The declared universe."""
+        return cast("Domain", self.universe)
+
+    @property
+    def lists_records(self) -> bool:
+        """Are whole records to be had on this machine, as certificates of combinations need them?"""
+        return self._engine.lists_records
+
+    def __repr__(self) -> str:
+        return f"Table('{self.name}', {self.domain!r})"
+
+    def _repr_html_(self) -> str:
+        rows = ((a.name, str(a.kind), f"{a.size:,}") for a in self.domain)
+        head = f"(private), ln |X| = {self.domain.log_size:.1f}"
+        return _html.table(self.name, ("attribute", "kind", "cells"), rows, head=head)
+
+
+@checks_arguments
+def open(  # noqa: A001  (the public word for it, used as mq.open)
+    source: Any,
+    domain: Domain,
+    *,
+    name: str | None = None,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    person: str | None = None,
+    rows_per_person: int | None = None,
+    memory_limit: int | None = None,
+    allow_unreviewed: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Table:
+    """Open a private table: a path or list of paths, an address of a database, a data frame, an open connection.
+
+    The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
+    row, and nothing raises because of a value. `encoding` is that of a text file; one that is not in it is refused.
+    `memory_limit` (bytes) is for the rows and a release of them, see `docs/sources.md`. Where a person may have several
+    rows, `person` names the column that says whose row it is: everything then protects whole persons, and at most
+    `rows_per_person` rows of each count (`docs/people.md`).
+    """
+    if not domain.reviewed and not allow_unreviewed:
+        raise DomainError(
+            "this domain is an unreviewed draft: its lists and bounds may come from the private rows; go through "
+            "its columns with maquette domain review, or check that each is public knowledge and set "
+            '"reviewed": true in the domain file'
+        )
+    from maquette.discovery.raw import raw_commitment
+    from maquette.vault.readers import ledger_beside, open_engine, public_name
+
+    persons = Persons.named(person, rows_per_person)
+    place: ReadOptions = {"table": table, "query": query, "delimiter": delimiter, "encoding": encoding}
+    engine = open_engine(
+        source, domain, persons=persons, memory_limit=memory_limit, progress=progress, **place
+    )
+    public = public_name(source, table)
+    return Table(
+        engine,
+        name=public if name is None else name,
+        source=public,
+        ledger_location=ledger_beside(source),
+        persons=persons,
+        memory_limit=memory_limit,
+        _raw=partial(raw_commitment, source, **place),
+    )
+
+
+@checks_arguments
+def draft(
+    source: Any,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    na_values: Sequence[str] = (),
+) -> Domain:
+    """A first domain, read off the private rows and marked as unreviewed: for the owner's eyes, not for release.
+
+    Kinds, lists and bounds are guessed: from public knowledge where a column is of a usual kind, else from the rows.
+    `domain.notes["columns"]` says which and what is risky about it. A person goes through the columns before a release:
+    `maquette domain review`, or `maquette.domain.review`. `na_values` are texts that mean missing, besides the usual.
+    """
+    from maquette.vault.draft import draft_domain
+
+    return draft_domain(
+        source, table=table, query=query, delimiter=delimiter, encoding=encoding, na_values=na_values
+    )
+
+
+@checks_arguments
+def fit_report(
+    source: Any,
+    domain: Domain,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+) -> FitReport:
+    """How many records no declared cell holds, per column. NOT PRIVATE, NOT FOR RELEASE: exact, unpaid, for the owner.
+
+    Says for each column how many values are not declared or outside the bounds, how many are missing, and in which
+    cell they are counted. A text file that is not in its encoding is refused with the place.
+    """
+    from maquette.vault import fit
+
+    return fit.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
+
+
+def check_source(source: Any, **options: Unpack[ReadOptions]) -> SourceCheck:
+    """What the place of a table shows without a look at its records, and what its reader could do besides reading."""
+    from maquette.vault.readers import check_source
+
+    return check_source(source, **options)
+
+
+def raw_columns(source: Any, **options: Unpack[ReadOptions]) -> dict[str, bool]:
+    """The header of a source, and which columns have a type that can be declared: public structure."""
+    from maquette.discovery.raw import columns_of
+
+    return columns_of(source, **options)
+
+
+def open_columns(
+    source: Any, columns: list[str], *, na_values: tuple[str, ...], persons: Persons | None, **options: Any
+) -> RawTable:
+    """The raw columns of a source, for a curator of discovery alone."""
+    from maquette.discovery.raw import open_raw
+
+    return open_raw(source, columns, na_values=na_values, persons=persons, **options)
+
+
+def encode(domain: Domain, columns: Mapping[str, Sequence[str]]) -> dict[str, NDArray[Any]]:
+    """Codes of texts that are nobody's secret, by the rules for private tables."""
+    from maquette.core.rows.arrow import text_array
+    from maquette.core.rows.coding import coders
+
+    return {name: coder.code(text_array(columns[name])) for name, coder in coders(domain).items()}
+
+
+# The one look at a private table that nobody pays for: exact answers, for the person who holds the table anyway.
+# Whatever is computed from them is as private as the rows. They feed `maquette evaluate` and nothing else: no
+# mechanism, no release and no ledger may ever see them, and nothing here writes a file.
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Truth:
+    """Exact answers of a private table: whole numbers over `denominator`, and its number of records."""
+
+    numerators: NDArray[np.int64]
+    denominator: int
+    records: int
+
+    def __repr__(self) -> str:
+        return f"Truth({len(self.numerators):,} private answers)"
+
+
+def is_table_of(table: Table, ledger: Ledger) -> bool:
+    """Does a ledger know this table as the one that it pays for? For the eyes of whoever holds both."""
+    commitment = ledger.commitment
+    same = (table.domain.fingerprint, table.persons) == (ledger.domain_fingerprint, ledger.persons)
+    return commitment is not None and same and commitment_of(table, ledger) == commitment
+
+
+def exact_answers(table: Table, queries: Queries) -> Truth:
+    """Exact answers, without noise and without payment.
+
+    Guarantee: none. For the eyes of whoever holds the table.
+    """
+    if queries.domain.fingerprint != table.domain.fingerprint:
+        raise ParameterError(
+            "the release and the table have different domains; open the table with the release's own domain"
+        )
+    engine = engine_of(table)
+    return Truth(engine.answer(queries.to_forms()), queries.denominator, engine.size())
