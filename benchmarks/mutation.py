@@ -12,8 +12,8 @@ in `docs/coverage.md`. One that takes much longer than its tests take is listed 
 by hand because mutation tools run the whole suite for each mutant, which takes twenty minutes here.
 
     make coverage                                              # or some of its pieces: make .reached/gate.db
-    python -m benchmarks.mutation --only gate/ --sample 14     # some of all mutants of a package
-    python -m benchmarks.mutation --only vault/ --each 1 --seconds 200 # one of each module; ends after 200 s, goes on
+    python -m benchmarks.mutation --only core/ --sample 14     # some of all mutants of a package
+    python -m benchmarks.mutation --only core/rows/ --each 1 --seconds 200  # one each; ends after 200 s, goes on
 """
 
 from __future__ import annotations

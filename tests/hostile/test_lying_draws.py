@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.core import curator as gate
 from maquette.errors import MaquetteError
+from maquette.samplers import draw as gate
 from maquette.samplers import structures as public
 from support.gate_world import Pair, draws_on_tape
 from support.lying_draws import CLASSES, WEIGHTS, LyingOnCells, drawn, structures

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maquette.results import wording
 
-GATE = Path(__file__).parents[2] / "src/maquette/gate"
+GATE = Path(__file__).parents[2] / "src/maquette/core"
 
 
 @pytest.mark.parametrize(

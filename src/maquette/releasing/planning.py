@@ -108,8 +108,8 @@ def check_memory(choice: Choice, *, limit: int | None = None) -> None:
     """Refuse, before anything is paid, what has no room on this machine or under the limit. Public inputs only.
 
     By the memory that the machine has and not by what is free, which goes by the size of the table. Of a limit (bytes)
-    codes take half at most and counted tables an eighth (`core/rows/engine.py`), whatever the number of records; what is
-    left is for answers and rows.
+    codes take half at most and counted tables an eighth (`core/rows/engine.py`), whatever the number of records; what
+    is left is for answers and rows.
     """
     needed = choice.prepared.forecast.megabytes
     if (

@@ -1,7 +1,7 @@
 """One draw: look at what the structure needs of the private table, count, draw, hand back whole numbers.
 
-`COUNTERS` has one entry for every structure of `samplers/structures.py`: how its databases are counted over a table, and
-how far a given one is off. Nothing else here depends on the structure.
+`COUNTERS` has one entry for every structure of `samplers/structures.py`: how its databases are counted over a table,
+and how far a given one is off. Nothing else here depends on the structure.
 """
 
 from __future__ import annotations

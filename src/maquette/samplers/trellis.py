@@ -2,8 +2,8 @@
 
 Atoms are read one after the other. Two beginnings of a database with the same number of rows and the same sums of the
 queries that are still open can be continued in the same ways, so that counting needs one number per state. How many
-states there can be is bounded from public structure before a table is touched (`samplers/structures.py`); here nothing is
-cut off.
+states there can be is bounded from public structure before a table is touched (`samplers/structures.py`); here nothing
+is cut off.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ Rows are coded once into blocks: one byte string per column and the keyed digest
 one row. A pass over blocks returns its sums together with the sum of the digests that it has read, so that it can be
 told from a pass over other records.
 
-At most k records of each person count, by the rule of `core/rows/persons.py`. Before a shuffle by person every record that
-has an id gets its person (128 bits), its place in the order of that person's records (64 bits), and its packed codes;
-records without an id end here. The shuffle brings all records of a person to one partition, where the first k of them
-are kept.
+At most k records of each person count, by the rule of `core/rows/persons.py`. Before a shuffle by person every record
+that has an id gets its person (128 bits), its place in the order of that person's records (64 bits), and its packed
+codes; records without an id end here. The shuffle brings all records of a person to one partition, where the first k of
+them are kept.
 """
 
 from __future__ import annotations

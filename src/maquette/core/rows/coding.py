@@ -8,7 +8,7 @@ spelling run once per spelling and not once per row.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,18 @@ FALSE_WORDS = ("false", "f", "no", "n")
 def coders(domain: Universe) -> dict[str, Coder]:
     """One coder per attribute, in domain order."""
     return {a.name: (_HugeCoder if _is_huge(a) else Coder)(a, domain.na_values) for a in domain}
+
+
+def coded(coding: Mapping[str, Coder], raw: Mapping[str, ArrowArray]) -> dict[str, Codes]:
+    """A batch of records in codes, each inside its attribute."""
+    return {name: _inside(coder.code(raw[name]), coder.attribute.size) for name, coder in coding.items()}
+
+
+def _inside(codes: Codes, size: int) -> Codes:
+    """Every code below the size, by itself: no other record decides what becomes of it."""
+    if size > np.iinfo(codes.dtype).max or not len(codes) or int(codes.max()) < size:
+        return codes
+    return np.minimum(codes, codes.dtype.type(size - 1))
 
 
 def code_type(attribute: Attribute) -> np.dtype[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from maquette.core.rows.coding import Coder, coders
+from maquette.core.rows.coding import Coder, coded, coders
 from maquette.core.rows.commitment import lane_keys
 from maquette.core.rows.counting import (
     Coded,
@@ -82,7 +82,7 @@ class StreamEngine(BatchEngine):
         pending: list[Coded] = []
         rows = total = 0
         for raw, _ in self._source.batches(names):
-            pending.append({name: self._coders[name].code(raw[name]) for name in names})
+            pending.append(coded({name: self._coders[name] for name in names}, raw))
             check_even(pending[-1].values())
             rows += len(pending[-1][names[0]])
             total += len(pending[-1][names[0]])
@@ -113,9 +113,9 @@ def load(
     nbytes = 0
     for raw, share in source.batches(domain.names):
         if nbytes <= limit:
-            for name, coder in coding.items():
-                nbytes += columns[name].add(coder.code(raw[name]))
-            check_even(column.codes for column in columns.values())
+            codes = coded(coding, raw)
+            check_even(codes.values())
+            nbytes += sum(columns[name].add(column) for name, column in codes.items())
         if nbytes > limit:
             columns.clear()
         tell(share)
@@ -126,8 +126,11 @@ def load(
             domain, source, cells=max(least, limit // 16), room=None if memory_limit is None else limit
         )
     source.close()
-    codes = {name: column.codes for name, column in columns.items()}
-    return MemoryEngine(domain, codes, room=None if memory_limit is None else memory_limit // 8)
+    return MemoryEngine(
+        domain,
+        {name: column.codes for name, column in columns.items()},
+        room=None if memory_limit is None else memory_limit // 8,
+    )
 
 
 class Steps:

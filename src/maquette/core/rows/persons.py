@@ -26,7 +26,7 @@ from maquette.core.attribute import Attribute, Kind
 from maquette.core.errors import SourceError
 from maquette.core.neighbours import Persons
 from maquette.core.rows.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
-from maquette.core.rows.coding import coders, is_text, spell, widened, words
+from maquette.core.rows.coding import coded, coders, is_text, spell, widened, words
 from maquette.core.rows.commitment import pack
 from maquette.core.rows.source import Batch, Source, changed, check_even, fits
 from maquette.core.universe import Universe
@@ -66,7 +66,7 @@ class PersonRows(Source):
         coding = coders(domain)
 
         def record(raw: Mapping[str, ArrowArray]) -> Words:
-            return pack(domain, {name: coder.code(raw[name]) for name, coder in coding.items()})
+            return pack(domain, coded(coding, raw))
 
         return cls(source, persons, names=domain.names, na_values=domain.na_values, record=record)
 
