@@ -16,7 +16,7 @@ from support.privacy_doubles import CAUGHT
 CALLS = 40
 """Questions to one pair; their past decides what is possible next."""
 LOOKS_OFTEN = ("open_epoch", "test", "test_all", "score_of", "draw")
-"""Asked twice as often as others: much must come together for an answer."""
+"""LinearQueries twice as often as others: much must come together for an answer."""
 
 
 @dataclass

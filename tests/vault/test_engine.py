@@ -39,7 +39,7 @@ DOMAIN = Domain(
 )
 
 
-class Asked(Queries):
+class LinearQueries(Queries):
     """What these tests do not look at."""
 
     domain = DOMAIN
@@ -60,7 +60,7 @@ class Asked(Queries):
         return {}
 
 
-class Pairs(Asked, TableQueries):
+class Pairs(LinearQueries, TableQueries):
     """Every cell of two tables."""
 
     kind = "pairs"
@@ -71,7 +71,7 @@ class Pairs(Asked, TableQueries):
         return np.concatenate([tables[m].ravel() for m in self.margins])
 
 
-class RowPairs(Asked):
+class RowPairs(LinearQueries):
     """The same queries, answered from rows."""
 
     kind = "row pairs"
@@ -84,7 +84,7 @@ class RowPairs(Asked):
         return np.concatenate([table.sum(2).ravel(), table.sum(1).ravel()])
 
 
-class Everybody(Asked):
+class Everybody(LinearQueries):
     """A query that looks at no attribute: how many records are there?"""
 
     kind = "everybody"

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core import bounds
-from maquette.core.asked import Asked, Group
 from maquette.core.binned import Binned, table_sensitivity
 from maquette.core.errors import ParameterError
 from maquette.core.forms import Margin, QueryForms, Sensitivity
+from maquette.core.linear_queries import Group, LinearQueries
 from maquette.core.neighbours import Relation
 from maquette.core.universe import Universe
 
@@ -283,7 +283,7 @@ class ChoiceQuestion:
     """Candidates and their score."""
 
     goal: Goal
-    queries: Asked
+    queries: LinearQueries
     answers: tuple[Answers, ...] = ()
     """None for counts, one list with an answer per candidate for `nearest`, one list per candidate for `database`."""
 

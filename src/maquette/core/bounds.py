@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.answering import parts_of
-from maquette.core.asked import Asked
 from maquette.core.errors import MechanismError, ParameterError, WorkloadError
 from maquette.core.events import RESERVED
 from maquette.core.forms import MAX_COUNT, Margin, QueryForms, Sensitivity, check_count
+from maquette.core.linear_queries import LinearQueries
 from maquette.core.neighbours import Relation
 from maquette.core.universe import Universe
 
@@ -163,15 +163,15 @@ def forms_of(domain: Universe, queries: object) -> QueryForms:
     Whatever a class of queries computes it computes here, from public cells: none of its code runs in a look.
     """
     check_domain(domain, queries)
-    query_forms = cast("Asked", queries).to_forms()
+    query_forms = cast("LinearQueries", queries).to_forms()
     check_forms(domain, query_forms)
     return query_forms
 
 
 def check_domain(domain: Universe, queries: object) -> None:
     """Queries over the table's own domain, no more than are answered at once."""
-    check_type(queries, Asked, "queries")
-    queries = cast("Asked", queries)
+    check_type(queries, LinearQueries, "queries")
+    queries = cast("LinearQueries", queries)
     if queries.domain is not domain and queries.domain.fingerprint != domain.fingerprint:
         raise ParameterError("expected queries over the table's own domain; build them from table.domain")
     check_count(queries.count)
@@ -180,9 +180,9 @@ def check_domain(domain: Universe, queries: object) -> None:
 def check_forms(domain: Universe, query_forms: object) -> None:
     """Forms that can be answered exactly, from tables of few enough cells."""
     check_type(query_forms, QueryForms, "queries in the forms that the gate answers")
-    asked = cast("QueryForms", query_forms)
-    asked.check(domain.sizes)
-    margins = {margin for part in parts_of(asked, domain.sizes) for margin in part.margins}
+    forms = cast("QueryForms", query_forms)
+    forms.check(domain.sizes)
+    margins = {margin for part in parts_of(forms, domain.sizes) for margin in part.margins}
     check_cells(sum(domain.cells(margin) for margin in margins))
 
 

@@ -304,9 +304,9 @@ class ClassQuestion:
         bounds.check_whole(released.denominator, least=1, most=bounds.FACTORS, what="the common denominator")
         weights = _weights(names, released.weights)
         by_margin: dict[Margin, list[tuple[int, TableSets, int]]] = {}
-        for place, asked in enumerate(classes):
-            for table in asked.tables:
-                weight = weights.get((asked.name, table.margin), WHOLE)
+        for place, each in enumerate(classes):
+            for table in each.tables:
+                weight = weights.get((each.name, table.margin), WHOLE)
                 by_margin.setdefault(table.margin, []).append((place, table, weight))
         shares = {margin: _table(domain, margin, released) for margin in by_margin}
         return cls(names, classes[0].rules, by_margin, shares, released.denominator)
@@ -352,15 +352,15 @@ def _weights(names: Sequence[str], weights: object) -> dict[tuple[str, Margin], 
 def _check_classes(domain: Universe, classes: object) -> tuple[str, ...]:
     """The names of some classes, each once, all of one version, whose sets stay inside their tables."""
     bounds.check_list(classes, ClassSets, "a list of classes of questions by their sets")
-    asked = cast("Sequence[ClassSets]", classes)
-    bounds.check_list([one.name for one in asked], str, "classes of questions with a name")
+    question_classes = cast("Sequence[ClassSets]", classes)
+    bounds.check_list([one.name for one in question_classes], str, "classes of questions with a name")
     bounds.check_list(
-        [one.rules for one in asked], int, "classes of questions with the version of their rules"
+        [one.rules for one in question_classes], int, "classes of questions with the version of their rules"
     )
-    names = tuple(one.name for one in asked)
-    if not names or len(set(names)) < len(names) or len({one.rules for one in asked}) > 1:
+    names = tuple(one.name for one in question_classes)
+    if not names or len(set(names)) < len(names) or len({one.rules for one in question_classes}) > 1:
         raise ParameterError("expected some classes of questions, each once, by the same rules")
-    for one in asked:
+    for one in question_classes:
         bounds.check_list(one.tables, TableSets, "the tables of a class by their sets")
         for table in one.tables:
             table.check(domain)

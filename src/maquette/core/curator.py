@@ -31,13 +31,13 @@ from maquette.core.answers import (
     tables_request,
 )
 from maquette.core.any_order import Statistic
-from maquette.core.asked import Asked, Group
 from maquette.core.barrier import Barrier, Note, SteppedBarrier
 from maquette.core.binned import Binned
 from maquette.core.budget import Budget
 from maquette.core.class_errors import ClassQuestion, ClassSets, ReleasedTables
 from maquette.core.combination_errors import CombinationQuestion, ReleasedRows
 from maquette.core.drawing import (
+    D,
     DrawnDatabase,
     DrawQuestion,
     Draws,
@@ -47,13 +47,13 @@ from maquette.core.drawing import (
     join_words,
     split_words,
 )
-from maquette.core.drawing import Q as Drawn
 from maquette.core.errors import LedgerError, MechanismError
 from maquette.core.events import Selection
 from maquette.core.forms import Margin
 from maquette.core.laws import IndependentLaw, NoiseRequest
 from maquette.core.ledger.entry import step_key
 from maquette.core.ledger.ledger import Ledger
+from maquette.core.linear_queries import Group, LinearQueries
 from maquette.core.measurement import (
     EPOCH,
     TEST,
@@ -149,7 +149,9 @@ class Curator(Barrier):
         )
         return Measurement(queries, values, law, receipt)
 
-    def select(self, queries: Asked, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
+    def select(
+        self, queries: LinearQueries, answers: Answers, *, price: Fraction, signed: bool = False
+    ) -> int:
         """A query whose released answer is far off, chosen by its error in counts.
 
         With `signed` the sign is chosen too: i says that the released answer to query i is too small, i + count that it
@@ -183,7 +185,7 @@ class Curator(Barrier):
             lambda: question.scores(self._engine.answer(query_forms), query_forms.top, self._engine.size()),
         )
 
-    def draw(self, question: Drawn, *, price: Fraction) -> DrawnDatabase[Drawn]:
+    def draw(self, question: D, *, price: Fraction) -> DrawnDatabase[D]:
         """A small database near the table: SmallDB, drawn exactly.
 
         Guarantee: the exponential mechanism on a score of sensitivity 1 in counts, under both relations, with a public
@@ -227,7 +229,12 @@ class Curator(Barrier):
         return self._draws
 
     def largest_error(
-        self, queries: Asked, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
+        self,
+        queries: LinearQueries,
+        answers: Answers,
+        *,
+        groups: Sequence[Group] | None = None,
+        price: Fraction,
     ) -> NoisyCounts:
         """The largest error of released answers, in counts, plus noise: over all queries or over each group.
 
@@ -382,7 +389,9 @@ class OnlineCurator(Curator, SteppedBarrier):
             raise LedgerError("the ledger did not store the epoch; nothing was tested")
         return self._open.epoch
 
-    def test(self, queries: Asked, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
+    def test(
+        self, queries: LinearQueries, *, guess: int, about: Mapping[str, Any] | None = None
+    ) -> GuessOutcome:
         """Is a guess of one query's answer far from the table? If so, also its value with fresh noise.
 
         `guess` is a whole number over the query's denominator. The look was paid for when the epoch opened.
@@ -399,7 +408,9 @@ class OnlineCurator(Curator, SteppedBarrier):
         with self._ledger.turn(self._key):
             bounds.check_list(guesses, Guess, "a list of guesses")
             tests = [(check_guess(self.domain, g, self._tested().epoch), g.guess) for g in guesses]
-            bodies = [one.body(asked.name) for one, (asked, _) in zip(guesses, tests, strict=True)]
+            bodies = [
+                one.body(query_forms.name) for one, (query_forms, _) in zip(guesses, tests, strict=True)
+            ]
             records = self._records(TEST, bodies)
             if self._begun:  # storing failed: what was seen is stored first, and answers the same guesses
                 begun = {entry.key: entry.request for entry in self._begun}

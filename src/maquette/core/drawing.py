@@ -78,7 +78,7 @@ class DrawQuestion(Protocol):
         ...
 
 
-Q = TypeVar("Q", bound=DrawQuestion)
+D = TypeVar("D", bound=DrawQuestion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,10 @@ class Draws(ABC):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DrawnDatabase(Generic[Q]):
+class DrawnDatabase(Generic[D]):
     """A small database from the gate: what its structure makes of `values`, and the law it was drawn from."""
 
-    draw: Q
+    draw: D
     values: list[NDArray[Any]]
     epsilon: Fraction
     weight: Fraction

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.core.asked import Asked
 from maquette.core.binned import Binned
 from maquette.core.errors import KeyReused, LedgerError
 from maquette.core.events import Receipt
 from maquette.core.forms import Margin
 from maquette.core.laws import IndependentLaw, NoiseLaw
+from maquette.core.linear_queries import LinearQueries
 
 if TYPE_CHECKING:
     from maquette.core.ledger.entry import Entry
 
 
-Q = TypeVar("Q", bound=Asked)
+Q = TypeVar("Q", bound=LinearQueries)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core import bounds
-from maquette.core.asked import Asked
 from maquette.core.errors import LedgerError, ParameterError
 from maquette.core.forms import QueryForms
 from maquette.core.laws import Gaussian, Laplace, sqrt_up
+from maquette.core.linear_queries import LinearQueries
 from maquette.core.measurement import Epoch, EpochTerms, Verdict
 from maquette.core.universe import Universe
 
@@ -117,7 +117,7 @@ def check_terms(terms: EpochTerms) -> None:
 class Guess:
     """A guess of one query's answer, a whole number over its denominator, and what the ledger says about it."""
 
-    queries: Asked
+    queries: LinearQueries
     guess: int
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

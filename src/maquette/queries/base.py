@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from maquette import _html
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
-from maquette.core.asked import Asked, Group
 from maquette.core.forms import MAX_LISTED, Form, QueryForms, Sensitivity, Weights
+from maquette.core.linear_queries import Group, LinearQueries
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 
@@ -89,7 +89,7 @@ SHOWN_QUERIES = 4
 """Queries of a class that a notebook lists."""
 
 
-class Queries(Asked):
+class Queries(LinearQueries):
     """A class of linear queries over a domain. Frozen; `count` queries in a fixed order."""
 
     kind: ClassVar[str]

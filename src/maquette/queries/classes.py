@@ -401,10 +401,10 @@ def class_sets(domain: Domain, names: Sequence[str], sets: Sequence[Margin]) -> 
     """Some classes as the gate takes them; ParameterError where one has no table, or too many cells."""
     if not names or len(set(names)) < len(names) or not set(names) <= set(CLASSES):
         raise ParameterError(f"expected some of the classes {', '.join(CLASSES)}, each once")
-    asked: list[ClassSets] = []
+    classes: list[ClassSets] = []
     for name in names:
         tables = CLASSES[name].tables(domain, sets)
         if not tables or cells_of(domain, tables) > MAX_CELLS:
             raise ParameterError(f"the class '{name}' has no table here, or tables of too many cells")
-        asked.append(ClassSets(name, RULES, tuple(table.sets() for table in tables)))
-    return tuple(asked)
+        classes.append(ClassSets(name, RULES, tuple(table.sets() for table in tables)))
+    return tuple(classes)

@@ -100,7 +100,7 @@ def parts(axis: Axis, runs: Runs, family: Family) -> tuple[int, int]:
     outside = axis.size - inside
     if family is Family.RANGE and axis.ordered:
         declared = meet(runs, ((0, axis.declared - 1),))
-        held, others = count_cells(declared), complement(declared, axis.declared)
-        inside = len(declared) + inside - held
-        outside = len(others) + outside - (axis.declared - held)
+        cells, others = count_cells(declared), complement(declared, axis.declared)
+        inside = len(declared) + inside - cells
+        outside = len(others) + outside - (axis.declared - cells)
     return (inside, 0) if inside <= outside + 1 else (outside, 1)

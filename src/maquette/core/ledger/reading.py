@@ -329,8 +329,8 @@ class LedgerReader:
 
     def warn_without_receipt(self) -> None:
         """Say that a file with entries has no receipt beside it: nobody would notice that later ones were lost."""
-        kept = not isinstance(self._store, SqliteStore) or self.last_receipt is not None
-        if kept or self._account()["seq"] == 1:
+        has_receipt = not isinstance(self._store, SqliteStore) or self.last_receipt is not None
+        if has_receipt or self._account()["seq"] == 1:
             return
         _check.warn(
             f"the ledger {self.location} has entries and no receipt beside it ({Path(self.location).name}{RECEIPT} is "

@@ -350,8 +350,8 @@ def combination_errors(engine: Engine, question: CombinationQuestion) -> NDArray
     """The largest |count - n share| over every family of combinations, rounded up: `core/any_order.py`."""
     records, times = engine.distinct_records(question.released.names)
     released = question.released.codes
-    found = any_order.largest_errors(question.axes, records, released, question.statistics, times=times)
-    return np.array(found, dtype=np.int64)
+    errors = any_order.largest_errors(question.axes, records, released, question.statistics, times=times)
+    return np.array(errors, dtype=np.int64)
 
 
 def distances(

@@ -9,7 +9,7 @@ from typing import Any
 from maquette.core.forms import QueryForms
 
 
-class Asked(ABC):
+class LinearQueries(ABC):
     """Linear queries in a fixed order. All of it is called before payment, on public cells; none of it in a look."""
 
     domain: Any
