@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from maquette.core import bounds
 from maquette.core.answering import parts_of
 from maquette.core.drawing import Shape
+from maquette.core.forms import Margin
 from maquette.core.universe import Universe
 from maquette.core.weighting import check_weight
 from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import names
-from maquette.queries.base import Margin
 from maquette.samplers import structures as public
 from maquette.samplers.atoms import Atoms
 
