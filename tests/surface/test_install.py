@@ -112,6 +112,7 @@ build-backend = "hatchling.build"
 [project]
 name = "guest"
 version = "1.0"
+requires-python = ">=3.11"
 
 [project.entry-points."maquette.mechanisms"]
 plain = "guest.plain:PLAIN"
