@@ -27,54 +27,20 @@ from maquette.gate.handle import Table
 from maquette.gate.prices import Counts
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
-from maquette.questions import bounds, sparse
-from maquette.questions.answers import (
-    Answers,
-    ChoiceQuestion,
-    answers_request,
-    cell_sensitivity,
-    check_answers,
-    check_references,
-    check_tables,
-    database_digest,
-    distance_sensitivity,
-    group_ends,
-    noisy_tables_request,
-    project,
-    residuals_request,
-    selection_request,
-    tables_request,
-)
+from maquette.questions import answers as asking
+from maquette.questions import bounds, measurement, sparse
+from maquette.questions.answers import Answers, ChoiceQuestion, check_answers, distance_sensitivity, project
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.combinations import CombinationQuestion, ReleasedRows
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
-from maquette.questions.measurement import (
-    EPOCH,
-    TEST,
-    Epoch,
-    EpochTerms,
-    GuessOutcome,
-    Measurement,
-    NoisyCounts,
-    NoisyTable,
-    Residual,
-    Size,
-    outcomes_of,
-)
 from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.sparse import Guess, OpenEpoch, check_guess
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
 from maquette.samplers.noise import add_noise
-from maquette.vault.engine import (
-    combination_errors,
-    distances,
-    errors_of,
-    largest_by_part,
-    largest_errors,
-)
+from maquette.vault import engine as vault
 from maquette.vault.raw import RawTable
 
 Watch = Callable[[int], None]
@@ -97,18 +63,18 @@ class Curator(Barrier):
         super().__init__(table, ledger, key=key, budget=budget)
         self._watch: Watch = watch or (lambda levels: None)
 
-    def size(self, *, price: Fraction, note: Note = None) -> Size:
+    def size(self, *, price: Fraction, note: Note = None) -> measurement.Size:
         """The number of records.
 
         Guarantee: exact and free under replace-one, where it is public; under add/remove-one noisy at `price`.
         """
         if self.relation is Relation.REPLACE_ONE:
-            return Size(self._engine.size(), None, None)
-        return Size.of(
+            return measurement.Size(self._engine.size(), None, None)
+        return measurement.Size.of(
             self._ones_at({"ask": "size"}, 1, price, lambda: np.array([self._engine.size()]), note)
         )
 
-    def total(self, weight: Weighting, *, price: Fraction) -> Size:
+    def total(self, weight: Weighting, *, price: Fraction) -> measurement.Size:
         """The total weight of the records, in units of the largest weight, rounded up, plus noise.
 
         Guarantee: `price`, under both relations: one record moves the sum by at most 1, and rounding up cannot make
@@ -116,9 +82,11 @@ class Curator(Barrier):
         """
         check_weight(self.domain, weight, [()])
         request = {"ask": "total", "weight": weight.to_dict()}
-        return Size.of(self._ones_at(request, 1, price, lambda: total_weight(self._engine, weight)))
+        return measurement.Size.of(
+            self._ones_at(request, 1, price, lambda: total_weight(self._engine, weight))
+        )
 
-    def measure(self, queries: Queries, *, noise: NoiseRequest, note: Note = None) -> Measurement:
+    def measure(self, queries: Queries, *, noise: NoiseRequest, note: Note = None) -> measurement.Measurement:
         """Answers to a class of queries, plus noise of the asked kind and price.
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
@@ -134,7 +102,7 @@ class Curator(Barrier):
             coordinates=query_forms.count(self.domain.sizes),
             note=note,
         )
-        return Measurement(queries, values, law, receipt)
+        return measurement.Measurement(queries, values, law, receipt)
 
     def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
         """A query whose released answer is far off, chosen by its error in counts.
@@ -147,12 +115,11 @@ class Curator(Barrier):
         query_forms = bounds.forms_of(self.domain, queries)
         check_answers(answers, query_forms.count(self.domain.sizes))
         plan = self._prices.choice(price)
-        request = {"ask": "select signed" if signed else "select"} | answers_request(
+        request = {"ask": "select signed" if signed else "select"} | asking.answers_request(
             query_forms.name, answers
         )
-        return self._choose(
-            plan, request, lambda: errors_of(self._engine, query_forms, answers, signed=signed)
-        )
+        look = partial(vault.errors_of, self._engine, query_forms, answers, signed=signed)
+        return self._choose(plan, request, look)
 
     def choose(self, question: ChoiceQuestion, *, price: Fraction, method: Selection | None = None) -> int:
         """The number of a candidate with a large score.
@@ -192,7 +159,7 @@ class Curator(Barrier):
         halves, receipt = self._ask(plan.event, request, look)
         return DrawnDatabase(question, join_words(halves), plan.epsilon, plan.decay, receipt)
 
-    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> NoisyCounts:
+    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> measurement.NoisyCounts:
         """The largest error of a drawn database over its class, in counts, plus noise.
 
         Guarantee: `price`. The error is the score that the draw itself used, rounded up to whole counts: sensitivity 1
@@ -200,12 +167,12 @@ class Curator(Barrier):
         """
         check_database(self.domain, draw)
         law = draw.draw
-        request = {"ask": "judge", "draw": law.to_dict(), "database": database_digest(draw.values)}
+        request = {"ask": "judge", "draw": law.to_dict(), "database": asking.database_digest(draw.values)}
         return self._ones_at(request, 1, price, lambda: np.array([error_of(law, draw.values, self._engine)]))
 
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
-    ) -> NoisyCounts:
+    ) -> measurement.NoisyCounts:
         """The largest error of released answers, in counts, plus noise: over all queries or over each group.
 
         Guarantee: each group's largest error has sensitivity 1, so g groups are a vector of L1 sensitivity g and
@@ -214,50 +181,44 @@ class Curator(Barrier):
         query_forms = bounds.forms_of(self.domain, queries)
         count = query_forms.count(self.domain.sizes)
         check_answers(answers, count)
-        parts = [(0, count)] if groups is None else group_ends(groups, count)
-        request = {"ask": "largest error", "groups": parts} | answers_request(query_forms.name, answers)
+        parts = [(0, count)] if groups is None else asking.group_ends(groups, count)
+        request = {"ask": "largest error", "groups": parts} | asking.answers_request(
+            query_forms.name, answers
+        )
         return self._ones_at(
-            request, len(parts), price, lambda: largest_by_part(self._engine, query_forms, answers, parts)
+            request,
+            len(parts),
+            price,
+            lambda: vault.largest_by_part(self._engine, query_forms, answers, parts),
         )
 
     def class_errors(
         self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
-    ) -> NoisyCounts:
+    ) -> measurement.NoisyCounts:
         """The largest error of a released distribution over each of several classes of questions, plus noise.
 
         Guarantee: `price`. Each class's largest error has sensitivity 1 (`questions/class_errors.py`), so g classes
             are a vector of L1 sensitivity g and L2 sensitivity sqrt(g).
         """
         question = ClassQuestion.of(self.domain, classes, released)
-        return self._ones_at(
-            question.request(), len(question.names), price, lambda: largest_errors(self._engine, question)
-        )
+        look = partial(vault.largest_errors, self._engine, question)
+        return self._ones_at(question.request(), len(question.names), price, look)
 
     def combination_errors(
         self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
-    ) -> NoisyCounts:
+    ) -> measurement.NoisyCounts:
         """The largest errors of released rows over combinations of values of any number of columns, plus noise.
 
-        Guarantee: `price`. Each family's largest error has sensitivity 1 (`core/any_order.py`), so g families are a
-            vector of L1 sensitivity g and L2 sensitivity sqrt(g). A table whose records are not on this machine is
-            refused unpaid.
+        Guarantee: `price`, as for `class_errors`: each family's has sensitivity 1 (`core/any_order.py`).
         """
         question = CombinationQuestion.of(self.domain, released, statistics)
-        if not self._engine.lists_records:
-            raise MechanismError(
-                "errors over combinations of values need whole records on this machine, and those of this table stay "
-                "where they are; ask for classes of questions on few columns instead. Nothing was paid"
-            )
-        return self._ones_at(
-            question.request(),
-            len(question.statistics),
-            price,
-            lambda: combination_errors(self._engine, question),
-        )
+        vault.check_lists_records(self._engine)
+        look = partial(vault.combination_errors, self._engine, question)
+        return self._ones_at(question.request(), len(question.statistics), price, look)
 
     def measure_residuals(
         self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
-    ) -> tuple[Residual, ...]:
+    ) -> tuple[measurement.Residual, ...]:
         """Residuals of margins: integer noise of the given variances on each table, then the means removed.
 
         Guarantee: that of `Prices.residuals`. The price is that of the projected tables only, and receipts
@@ -269,28 +230,28 @@ class Curator(Barrier):
             tables = self._engine.margins(list(margins))
             return plan.draw(self._noise, [tables[margin].ravel() for margin in margins])
 
-        request = residuals_request(margins, plan.noise.widths)
+        request = asking.residuals_request(margins, plan.noise.widths)
         tables, receipt = self._ask(plan.noise.event, request, look)
         parts = zip(margins, plan.axes, tables, plan.sizes, plan.noise.variances, strict=True)
         return tuple(
-            Residual(margin, axes, *project(table.reshape(shape), axes), variance, receipt)
+            measurement.Residual(margin, axes, *project(table.reshape(shape), axes), variance, receipt)
             for margin, axes, table, shape, variance in parts
         )
 
     def measure_tables(
         self, binned: Sequence[Binned], *, variances: Sequence[Fraction], note: Note = None
-    ) -> tuple[NoisyTable, ...]:
+    ) -> tuple[measurement.NoisyTable, ...]:
         """Tables in bins, each with noise of its own variance, in one payment: Gaussian for rho, Laplace for epsilon.
 
         Guarantee: that of `Prices.tables`.
         """
         plan = self._prices.tables(self.domain, binned, variances)
-        request = noisy_tables_request(binned, plan.widths)
+        request = asking.noisy_tables_request(binned, plan.widths)
         values, receipt = self._ask(
             plan.event, request, lambda: plan.draw(self._noise, self._engine.binned(binned)), note=note
         )
         return tuple(
-            NoisyTable(table, counts, variance, receipt)
+            measurement.NoisyTable(table, counts, variance, receipt)
             for table, counts, variance in zip(binned, values, plan.variances, strict=True)
         )
 
@@ -301,11 +262,11 @@ class Curator(Barrier):
 
         Guarantee: `price`, for a vector of distances that one record moves by 1 each (2 under replace-one).
         """
-        check_tables(self.domain, binned)
-        check_references(binned, references)
-        request = {"ask": "distances"} | tables_request(binned, references)
+        asking.check_tables(self.domain, binned)
+        asking.check_references(binned, references)
+        request = {"ask": "distances"} | asking.tables_request(binned, references)
         sensitivity = distance_sensitivity(len(binned), self.relation)
-        look = partial(distances, self._engine, binned, references)
+        look = partial(vault.distances, self._engine, binned, references)
         noisy = self._noisy_at(request, sensitivity, price, look, coordinates=len(binned))
         return noisy.values, noisy.noise
 
@@ -325,16 +286,16 @@ class Curator(Barrier):
 
         Guarantee: `price` for all choices together, as in `Prices.choices`.
         """
-        check_tables(self.domain, binned)
-        check_references(binned, references)
+        asking.check_tables(self.domain, binned)
+        asking.check_references(binned, references)
         bounds.check_numbers(penalties, len(binned), "whole penalties, one per table")
         plan = self._prices.choices(count, price)
 
         def look() -> list[Counts]:
-            scores = distances(self._engine, binned, references) - penalties
+            scores = vault.distances(self._engine, binned, references) - penalties
             return [plan.choose(self._noise, scores, binned, related=related)]
 
-        request = {"ask": "select tables"} | selection_request(binned, references, penalties, related)
+        request = {"ask": "select tables"} | asking.selection_request(binned, references, penalties, related)
         ((chosen,), _) = self._ask(plan.event, request, look)
         return tuple(int(i) for i in chosen)
 
@@ -342,7 +303,7 @@ class Curator(Barrier):
 class OnlineCurator(Curator, SteppedBarrier):
     """Tests guesses against one table, and measures where they fail."""
 
-    def open_epoch(self, terms: EpochTerms) -> Epoch:
+    def open_epoch(self, terms: measurement.EpochTerms) -> measurement.Epoch:
         """Pay for a noisy threshold and for the tests against it.
 
         Guarantee: see `questions/sparse.py`; the whole epoch is paid before its threshold is drawn, nothing of it is
@@ -351,7 +312,7 @@ class OnlineCurator(Curator, SteppedBarrier):
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
         event = prices.per_person(self._prices.epoch(terms).event, self._ledger.persons)
-        (step,) = self._records(EPOCH, [event.to_dict() | {"terms": sparse.terms_to_dict(terms)}])
+        (step,) = self._records(measurement.EPOCH, [event.to_dict() | {"terms": sparse.terms_to_dict(terms)}])
         secret = partial(self._secret, terms)
         with self._ledger.turn(self._key):
             self._follow(self._answered(event, step.request, step.body, secret, takes_look=False))
@@ -359,14 +320,16 @@ class OnlineCurator(Curator, SteppedBarrier):
             raise LedgerError("the ledger did not store the epoch; nothing was tested")
         return self._open.epoch
 
-    def test(self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
+    def test(
+        self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None
+    ) -> measurement.GuessOutcome:
         """Is a guess of one query's answer far from the table? If so, also its value with fresh noise.
 
         `guess` is a whole number over the query's denominator. The look was paid for when the epoch opened.
         """
         return self.test_all([Guess(queries, guess, {} if about is None else about)])[0]
 
-    def test_all(self, guesses: Sequence[Guess]) -> list[GuessOutcome]:
+    def test_all(self, guesses: Sequence[Guess]) -> list[measurement.GuessOutcome]:
         """The same for several guesses in order, up to and with the first that is far off; the rest is not tested.
 
         Guarantee: that of the same tests one by one: whoever would choose the next guess after a near outcome may
@@ -376,19 +339,21 @@ class OnlineCurator(Curator, SteppedBarrier):
         with self._ledger.turn(self._key):
             bounds.check_list(guesses, Guess, "a list of guesses")
             tests = [(check_guess(self.domain, g, self._tested().epoch), g.guess) for g in guesses]
-            records = self._records(TEST, (one.body for one in guesses))
+            records = self._records(measurement.TEST, (one.body for one in guesses))
             if self._begun:  # storing failed: what was seen is stored first, and answers the same guesses
                 begun = {entry.key: entry.request for entry in self._begun}
                 self._leave_begun()
                 if list(begun.values()) == [one.request for one in records[: len(begun)]]:
-                    return outcomes_of([s for s in self._own if step_key(self._key, s.number) in begun])
-                records = self._records(TEST, (one.body for one in guesses))
+                    return measurement.outcomes_of(
+                        [s for s in self._own if step_key(self._key, s.number) in begun]
+                    )
+                records = self._records(measurement.TEST, (one.body for one in guesses))
             current, room = self._tested(), self._ledger.room(self._key)
             count = len(guesses) if room is None else max(room, 1)
             self._begun = self._ledger.begin_all(records[:count], parent=self._key)
             stored = self._ledger.store_all(self._begun, lambda: self._look_all(tests[:count], current))
             self._begun = []
-            return outcomes_of([self._follow(entry) for entry in stored])
+            return measurement.outcomes_of([self._follow(entry) for entry in stored])
 
     def _tested(self) -> OpenEpoch:
         if self._open is None:
@@ -411,14 +376,14 @@ class DiscoveryCurator(Barrier):
 
     def _cells(
         self, ask: str, column: str, cells: int, price: Fraction, exact: Exact, **facts: Any
-    ) -> NoisyCounts:
+    ) -> measurement.NoisyCounts:
         """Counts in disjoint cells; `facts` are what the request says beside its column, public too."""
         _check.one_of(self._raw.columns, column=column)
         request: dict[str, Any] = {"ask": ask, "column": column, **facts}
-        one_cell = cell_sensitivity(self.relation)
+        one_cell = asking.cell_sensitivity(self.relation)
         return self._noisy_at(request, one_cell, price, exact, coordinates=cells, note={"column": column})
 
-    def kinds(self, column: str, *, price: Fraction) -> NoisyCounts:
+    def kinds(self, column: str, *, price: Fraction) -> measurement.NoisyCounts:
         """How many values of a column are whole numbers, fractions, days, other texts, missing; plus noise.
 
         Guarantee: `price`; a record is counted in one cell.
@@ -427,7 +392,7 @@ class DiscoveryCurator(Barrier):
 
     def numbers(
         self, column: str, *, price: Fraction, borders: tuple[float, ...] | None = None
-    ) -> NoisyCounts:
+    ) -> measurement.NoisyCounts:
         """Numbers of a column that lie between the borders of `questions/findings.py` or other public ones, with noise.
 
         Guarantee: `price`; a record is counted in one cell, beyond the borders and without a number too.
@@ -435,7 +400,7 @@ class DiscoveryCurator(Barrier):
         ask, cells, facts = numbers_request(borders)
         return self._cells(ask, column, cells, price, lambda: self._raw.numbers(column, borders), **facts)
 
-    def years(self, column: str, *, price: Fraction) -> NoisyCounts:
+    def years(self, column: str, *, price: Fraction) -> measurement.NoisyCounts:
         """How many days of a column lie in each public year, plus noise.
 
         Guarantee: `price`; a record is counted in one cell.
@@ -455,7 +420,7 @@ class DiscoveryCurator(Barrier):
         """
         _check.one_of(self._raw.columns, column=column)
         rows = rows_of(self._ledger.persons)
-        plan = self._prices.common_values(price, delta, cell_sensitivity(self.relation), rows=rows)
+        plan = self._prices.common_values(price, delta, asking.cell_sensitivity(self.relation), rows=rows)
 
         def look() -> list[Counts]:
             texts, exact = self._raw.spellings(column)

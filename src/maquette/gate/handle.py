@@ -46,6 +46,8 @@ class Table:
     """Whose privacy is protected where one person has several records; None where everybody has one."""
     memory_limit: int | None = None
     """Bytes that the rows and a release may take; None where nobody set a limit."""
+    lists_records: bool = True
+    """Are whole records to be had on this machine? By the kind of source."""
     _raw: Callable[[Sequence[str], bytes], str] | None = None
     """The commitment to raw columns, for a ledger that was made before the domain."""
 
@@ -53,11 +55,6 @@ class Table:
     def domain(self) -> Domain:
         """The declared universe."""
         return self._engine.domain
-
-    @property
-    def lists_records(self) -> bool:
-        """Are whole records to be had on this machine, as certificates of combinations need them?"""
-        return self._engine.lists_records
 
     def __reduce__(self) -> NoReturn:
         raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
@@ -117,6 +114,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
         ledger_location=ledger_beside(source),
         persons=persons,
         memory_limit=memory_limit,
+        lists_records=engine.lists_records,
         _raw=partial(raw_commitment, source, **place),
     )
 

@@ -15,7 +15,7 @@ from maquette.core import any_order
 from maquette.core.answering import PartCounts, joined, parts_of
 from maquette.core.forms import QueryForms
 from maquette.domain import Domain
-from maquette.errors import SourceError
+from maquette.errors import MechanismError, SourceError
 from maquette.queries.base import Margin
 from maquette.queries.marginals import Binned
 from maquette.questions.answers import Answers, count_errors, signed_errors
@@ -346,6 +346,15 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
                     errors[table] = largest_error(table, gap, question.denominator)
                 largest[place] = max(largest[place], weigh(errors[table], weight, whole=WHOLE))
     return np.array(largest, dtype=np.int64)
+
+
+def check_lists_records(engine: Engine) -> None:
+    """Refuses, before payment, what needs whole records where they stay."""
+    if not engine.lists_records:
+        raise MechanismError(
+            "errors over combinations of values need whole records on this machine, and those of this table stay "
+            "where they are; ask for classes of questions on few columns instead. Nothing was paid"
+        )
 
 
 def combination_errors(engine: Engine, question: CombinationQuestion) -> NDArray[np.int64]:
