@@ -42,16 +42,13 @@ class Table(PrivateTable):
     """Where its ledger is kept if no other place is named: beside the file; None where there is none."""
     memory_limit: int | None = None
     """Bytes that the rows and a release may take; None where nobody set a limit."""
+    lists_records: bool = True
+    """Are whole records to be had on this machine? By the kind of source."""
 
     @property
     def domain(self) -> Domain:
         """The declared universe."""
         return cast("Domain", self.universe)
-
-    @property
-    def lists_records(self) -> bool:
-        """Are whole records to be had on this machine, as certificates of combinations need them?"""
-        return self._engine.lists_records
 
     def __repr__(self) -> str:
         return f"Table('{self.name}', {self.domain!r})"
@@ -108,6 +105,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
         ledger_location=ledger_beside(source),
         persons=persons,
         memory_limit=memory_limit,
+        lists_records=engine.lists_records,
         _raw=partial(raw_commitment, source, **place),
     )
 

@@ -53,6 +53,7 @@ def test_every_public_method_of_an_engine_is_watched():
         "margins": ([("a",)],),
         "binned": ([TABLES[0]],),
         "distinct": ("a",),
+        "distinct_records": (["a"],),
         "fold": (CountTask(DOMAIN, (("a",),)),),
         "in_order": (),
     }

@@ -12,7 +12,7 @@ import maquette as mq
 from maquette.core.any_order import Family, Statistic, largest_errors
 from maquette.core.budget import UNITS
 from maquette.core.combinations import axes_of
-from maquette.owner import Table, engine_of
+from maquette.owner import engine_of
 from maquette.queries.combinations import COMBINATIONS
 from maquette.releasing import certify
 from maquette.releasing.certify import share_of_beta
@@ -88,15 +88,15 @@ def test_the_same_request_is_free_and_says_the_same():
     assert book.balance().charged_units == spent
 
 
-def test_a_table_elsewhere_is_refused_by_name_and_gets_other_classes(monkeypatch):
-    monkeypatch.setattr(Table, "lists_records", property(lambda self: False))
+def test_a_table_elsewhere_is_refused_by_name_and_gets_other_classes():
+    table = replace(mq.open(columns(3_000), domain=DOMAIN, name="people"), lists_records=False)
+    given = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "sculpt"}
     book = ledger()
     with pytest.raises(mq.ParameterError, match="stay where they are"):
-        made(3_000, book=book, certificate="any combination")
+        mq.release(table, PAIRS, ledger=book, certificate="any combination", **given)
     assert book.balance().charged_units == 0
-    assert tuple(one.name for one in made(3_000).certificates) == (
-        "one attribute", "two attributes", "two ranges",
-    )  # fmt: skip
+    by_tables = mq.release(table, PAIRS, ledger=book, **given)
+    assert [one.name for one in by_tables.certificates] == ["one attribute", "two attributes", "two ranges"]
 
 
 def test_too_little_memory_leaves_families_out_and_says_so(monkeypatch):

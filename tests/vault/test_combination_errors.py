@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from maquette.core.any_order import Family, Statistic, largest_errors
+from maquette.core.budget import Budget
 from maquette.core.combinations import CombinationQuestion, ReleasedRows, axes_of
+from maquette.core.curator import Curator
 from maquette.core.rows import engine as vault
 from maquette.core.rows.engine import Engine, MemoryEngine
-from maquette.errors import SourceError
+from maquette.domain import Relation
+from maquette.errors import MechanismError, SourceError
 from maquette.vault.readers import open_engine
 from maquette.vault.spark import SparkEngine
 from support.class_cases import TINY
+from support.privacy_doubles import ledger_for, set_aside, table_of
 from vault.test_class_statistics import stream, table
 
 EVERY = [Statistic(family, order) for family in Family for order in (1, 2, 64)]
@@ -56,3 +62,14 @@ def test_a_table_elsewhere_lists_no_records():
     assert MemoryEngine.lists_records
     with pytest.raises(SourceError, match="not collected on this machine"):
         Engine.distinct_records(open_engine(table(5), TINY), ("a",))
+
+
+def test_the_gate_refuses_it_before_payment(monkeypatch):
+    ledger = ledger_for(TINY, budget=Budget(1.0), relation=Relation.ADD_REMOVE)
+    set_aside(ledger, "one", Budget(1.0))
+    curator = Curator(table_of(TINY, (1,) * TINY.size), ledger, key="one", budget=Budget(1.0))
+    monkeypatch.setattr(MemoryEngine, "lists_records", False)
+    before = curator.left, len(list(ledger.entries()))
+    with pytest.raises(MechanismError, match="Nothing was paid"):
+        curator.combination_errors(question().released, EVERY, price=Fraction(1, 10))
+    assert (curator.left, len(list(ledger.entries()))) == before

@@ -485,7 +485,9 @@ def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
     for offered in dict.fromkeys(deltas):
         epsilon = affordable_epsilon(ledger, left, delta=offered)
         if epsilon is not None:
-            offers.append(f"{Budget(epsilon, offered)} fits" if offered else f"a pure epsilon={epsilon:g} fits")
+            offers.append(
+                f"{Budget(epsilon, offered)} fits" if offered else f"a pure epsilon={epsilon:g} fits"
+            )
     if not offers:
         return "nothing more fits"
     if delta == 0 and not (ledger.pure or ledger.pure_units):
