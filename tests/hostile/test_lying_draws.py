@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.core import curator as gate
 from maquette.errors import MaquetteError
+from maquette.samplers import draw as sampler
 from maquette.samplers import structures as public
 from support.gate_world import Pair, draws_on_tape
 from support.lying_draws import CLASSES, WEIGHTS, LyingOnCells, drawn, structures
@@ -71,8 +71,8 @@ SHAPES: dict[str, Any] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_sampler_that_returns_another_shape_tells_nothing_by_it(shape, monkeypatch):
     """What is stored has the public shape, and so is no longer or shorter for one table than for its neighbour."""
-    real = gate.run
-    monkeypatch.setattr(gate, "run", lambda *args, **options: SHAPES[shape](real(*args, **options)))
+    real = sampler.run
+    monkeypatch.setattr(sampler, "run", lambda *args, **options: SHAPES[shape](real(*args, **options)))
     questions = [
         public.Draw(public.Thresholds("d"), "flat", 3),
         public.Draw(public.Forest(("b", "c"), (("b", "c"),)), "sequence", 2),

@@ -46,7 +46,7 @@ def test_a_planted_leak_is_told_from_a_package_that_does_not_run(monkeypatch):
     names = ["gate fuzz"]
     assert {ended for ended, _ in battery.run(names).values()} == {"holds"}
     with monkeypatch.context() as patch:
-        patch.setattr(gate, "check_draw", lambda domain, question: None)
+        patch.setattr(gate.bounds, "check_price", lambda price: None)
         assert battery.run(names)["gate fuzz"][0] in ("leak", "broken")
     with monkeypatch.context() as patch:
         patch.setattr(gate, "check_answers", None)
