@@ -14,9 +14,9 @@ import pytest
 from maquette.accounting.budget import Budget, Unit
 from maquette.accounting.ledger import Ledger, create, reading, receipts, store
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.accounting.ledger.decide import MAX_ENVELOPE_KEY
 from maquette.accounting.ledger.entry import Record, canonical, to_entry
 from maquette.accounting.ledger.receipts import ChainState
-from maquette.accounting.ledger.transaction import MAX_ENVELOPE_KEY
 from maquette.domain import Persons
 from maquette.errors import LedgerError, ParameterError
 from support import ledger_cases as cases

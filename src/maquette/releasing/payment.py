@@ -25,7 +25,7 @@ from maquette.accounting.budget import (
 )
 from maquette.accounting.conversions import log_ratio
 from maquette.accounting.ledger import Entry, Ledger
-from maquette.accounting.ledger.transaction import reserved_note
+from maquette.accounting.ledger.decide import reserved_note
 from maquette.domain import Relation
 from maquette.errors import (
     BudgetExceeded,

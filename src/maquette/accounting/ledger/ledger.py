@@ -16,12 +16,13 @@ from maquette._arguments import checks, checks_arguments
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import create
 from maquette.accounting.ledger.create import BEFORE_DOMAIN, Identity
+from maquette.accounting.ledger.decide import Reservation
 from maquette.accounting.ledger.entry import Entry, Record, canonical, check_words, digest
 from maquette.accounting.ledger.looks import Looks, looks_of
 from maquette.accounting.ledger.pace import Pace, Rate, seconds_since
 from maquette.accounting.ledger.reading import DOMAIN_KEY, RAW_KEY, LedgerReader
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
-from maquette.accounting.ledger.transaction import Reservation, Transaction, other_table, recent
+from maquette.accounting.ledger.transaction import Transaction, other_table, recent
 from maquette.accounting.ledger.verify import Recovered, recover
 from maquette.accounting.ledger.writer import Writer
 from maquette.domain import Persons, Relation, check_relation

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Select, Table, and_, bindparam, func, select
 from maquette.accounting.budget import Cost
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.create import genesis_body
+from maquette.accounting.ledger.decide import Reservation
 from maquette.accounting.ledger.entry import (
     ALL,
     GENESIS,
@@ -29,7 +30,7 @@ from maquette.accounting.ledger.entry import (
 )
 from maquette.accounting.ledger.receipts import ChainState
 from maquette.accounting.ledger.store import Store
-from maquette.accounting.ledger.transaction import Reservation, Transaction, open_envelopes
+from maquette.accounting.ledger.transaction import Transaction, open_envelopes
 from maquette.errors import LedgerError
 
 _FIXED = Statement(
