@@ -15,9 +15,9 @@ from maquette.accounting.ledger import Ledger
 from maquette.core.budget import Budget, Unit
 from maquette.core.ledger import create, reading, receipts, store
 from maquette.core.ledger.create import BEFORE_DOMAIN
+from maquette.core.ledger.decide import MAX_ENVELOPE_KEY
 from maquette.core.ledger.entry import Record, canonical, to_entry
 from maquette.core.ledger.receipts import ChainState
-from maquette.core.ledger.transaction import MAX_ENVELOPE_KEY
 from maquette.domain import Persons
 from maquette.errors import LedgerError, ParameterError
 from support import ledger_cases as cases

@@ -1,5 +1,7 @@
 """A budget in two parts: what is charged to which, what comes back to which, and why the split is fixed."""
 
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 import math
@@ -21,7 +23,7 @@ from maquette.accounting.ledger import Ledger, Record
 from maquette.core.budget import charged, pure_costs, release_costs
 from maquette.core.events import ComposedEvent, GaussianEvent, SelectionEvent, SmoothedEvent
 from maquette.core.laws import NoiseRequest
-from maquette.core.ledger import store, transaction
+from maquette.core.ledger import decide, store, transaction
 from maquette.core.ledger.receipts import ChainState
 from maquette.core.ledger.transaction import Transaction
 from maquette.domain import Relation
@@ -522,14 +524,18 @@ BUGS = {
         lambda real: lambda *given: Cost(real(*given).units),
     ),
     "the larger share is charged": (
-        transaction,
+        decide,
         "charged",
         lambda real: lambda costs, **of: real(costs, **of) if len(costs) == 1 else costs[0],
     ),
     "a pure charge is not counted": (
-        Transaction,
-        "_charged",
-        lambda real: lambda self, given: Cost(0) if (cost := real(self, given)).pure else cost,
+        transaction,
+        "decide",
+        lambda real: (
+            lambda *given: (
+                decide.Accept(Cost(0)) if getattr(taken := real(*given), "cost", Cost(0)).pure else taken
+            )
+        ),
     ),
 }
 

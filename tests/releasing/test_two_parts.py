@@ -1,5 +1,7 @@
 """Releases, sessions, tools and analysts on a ledger in two parts, and what people and programs are shown of it."""
 
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 import json

@@ -25,7 +25,7 @@ from maquette.core.budget import (
     what_fits,
 )
 from maquette.core.conversions import log_ratio
-from maquette.core.ledger.transaction import reserved_note
+from maquette.core.ledger.decide import reserved_note
 from maquette.domain import Relation
 from maquette.errors import (
     BudgetExceeded,

@@ -17,12 +17,13 @@ from maquette.core.budget import Budget, Cost
 from maquette.core.errors import KeyReused, LedgerError, ParameterError, RateExceeded
 from maquette.core.ledger import create
 from maquette.core.ledger.create import BEFORE_DOMAIN, Identity
+from maquette.core.ledger.decide import Reservation
 from maquette.core.ledger.entry import Entry, Record, canonical, check_words, digest
 from maquette.core.ledger.looks import Looks, looks_of
 from maquette.core.ledger.pace import Pace, Rate, seconds_since
 from maquette.core.ledger.reading import DOMAIN_KEY, RAW_KEY, LedgerReader
 from maquette.core.ledger.store import MemoryStore, Store, locate
-from maquette.core.ledger.transaction import Reservation, Transaction, other_table, recent
+from maquette.core.ledger.transaction import Transaction, other_table, recent
 from maquette.core.ledger.verify import Recovered, recover
 from maquette.core.ledger.writer import Writer
 from maquette.core.neighbours import Persons, Relation, check_relation

@@ -35,44 +35,48 @@ class Pace:
         self.rate = rate
         self._refused: deque[str] = deque(maxlen=rate.entries)
 
-    @property
-    def since(self) -> str:
-        """The beginning of the window."""
-        return _text(datetime.now(UTC) - timedelta(seconds=self.rate.seconds))
-
     def room(self, entries: Sequence[str]) -> int:
         """How many steps may be begun now; `entries` are the dates of those in the window."""
-        return max(self.rate.entries - len(self._dates(entries)), 0)
+        return max(self.rate.entries - len(self.dates(entries, present())), 0)
 
-    def check(self, entries: Sequence[str], *, new: int) -> None:
-        """Refuse more steps than there is room for."""
-        if new <= self.room(entries):
-            return
-        rate = self.rate
-        dates = [*self._dates(entries), _text(datetime.now(UTC))]  # with this refusal
-        over = len(dates) + new - rate.entries
-        freed = rate.seconds - seconds_since(dates[min(over, len(dates)) - 1])
-        seconds = math.ceil(min(max(freed, 1), rate.seconds))
-        many = f", and this request has {new:,}: ask fewer at once" if new > rate.entries else ""
-        raise RateExceeded(
-            f"at most {rate.entries:,} new steps in {rate.seconds:,} s{many}; ask again in {seconds:,} s",
-            seconds=seconds,
-        )
+    def dates(self, entries: Sequence[str], now: datetime) -> list[str]:
+        """Of everything in the window, entries and refusals, the oldest first."""
+        since = _text(now - timedelta(seconds=self.rate.seconds))
+        return sorted(date for date in (*entries, *self._refused) if date > since)
 
     def note_refusal(self) -> None:
         """Count a request that was refused."""
-        self._refused.append(_text(datetime.now(UTC)))
+        self._refused.append(_text(present()))
 
-    def _dates(self, entries: Sequence[str]) -> list[str]:
-        """Of everything in the window, the oldest first."""
-        since = self.since
-        return sorted(date for date in (*entries, *self._refused) if date > since)
+
+def over_rate(rate: Rate, dates: Sequence[str], *, new: int, now: datetime) -> RateExceeded | None:
+    """Why so many more steps are refused, if there is no room for them beside the `dates` in the window."""
+    if new <= max(rate.entries - len(dates), 0):
+        return None
+    with_refusal = [*dates, _text(now)]
+    over = len(with_refusal) + new - rate.entries
+    freed = rate.seconds - _age(with_refusal[min(over, len(with_refusal)) - 1], now)
+    seconds = math.ceil(min(max(freed, 1), rate.seconds))
+    many = f", and this request has {new:,}: ask fewer at once" if new > rate.entries else ""
+    return RateExceeded(
+        f"at most {rate.entries:,} new steps in {rate.seconds:,} s{many}; ask again in {seconds:,} s",
+        seconds=seconds,
+    )
+
+
+def present() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
 
 
 def seconds_since(date: str) -> float:
     """The age of an entry; infinite if its date was edited and cannot be read."""
+    return _age(date, present())
+
+
+def _age(date: str, now: datetime) -> float:
     try:
-        return (datetime.now(UTC) - datetime.fromisoformat(date)).total_seconds()
+        return (now - datetime.fromisoformat(date)).total_seconds()
     except (ValueError, TypeError):
         return math.inf
 

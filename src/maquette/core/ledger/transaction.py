@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
@@ -26,18 +26,20 @@ from sqlalchemy import (
     update,
 )
 
-from maquette.core.budget import (
-    SLACK_UNITS,
-    UNITS,
-    Cost,
-    Unit,
-    charged,
-    epsilon_for_units,
-    percent_of,
-)
-from maquette.core.conversions import float_down, float_up
-from maquette.core.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError
+from maquette.core.budget import Cost, Unit
+from maquette.core.errors import BudgetExceeded, LedgerError
 from maquette.core.ledger import schema
+from maquette.core.ledger.decide import (
+    Accept,
+    Account,
+    Refuse,
+    Repeat,
+    Reservation,
+    closed,
+    decide,
+    decide_all,
+    nothing_reserved,
+)
 from maquette.core.ledger.entry import (
     ALL,
     Entry,
@@ -52,14 +54,11 @@ from maquette.core.ledger.entry import (
     read_account,
     to_entry,
 )
-from maquette.core.ledger.pace import Pace
+from maquette.core.ledger.pace import Pace, present
 from maquette.core.ledger.receipts import ChainState, check
 
 SHORT = 512
 """Bytes of an answer up to which it is stored as it is: the room it takes then follows from its length alone."""
-MAX_ENVELOPE_KEY = 180
-"""Characters of the key of an envelope: its parts have keys of their own, `KEY/0001`, of at most 200."""
-
 _NOTHING = Cost(0)
 # built once: making a statement costs more than running it
 _STATE = ("spent", "slack_spent", "seq", "head", "commitment")
@@ -109,16 +108,6 @@ class Envelope:
     left: Cost
 
 
-def reserved_note(units: int, total: int) -> str:
-    """What a refusal says about reserved amounts, if there are any, in percent of the ledger."""
-    if not units:
-        return ""
-    return (
-        f" ({percent_of(units, total)} more is reserved by releases or sessions that have not ended; maquette ledger "
-        "settle gives back what they do not need)"
-    )
-
-
 def recent(connection: Connection, parent: str, pace: Pace) -> list[str]:
     """When the last reservations inside an envelope were made, as many as its rate allows."""
     rows = _RECENT.tuples(connection, parent=parent, most=pace.rate.entries)
@@ -162,20 +151,6 @@ def open_envelopes(connection: Connection) -> list[Envelope]:
 def reserved(connection: Connection) -> Cost:
     """What all open envelopes together hold."""
     return sum((one.left for one in open_envelopes(connection)), Cost(0))
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """What a caller asks to reserve, already checked and in canonical form."""
-
-    key: str
-    request: str
-    tag: str
-    costs: tuple[Cost, ...]
-    """How it may be charged: to one part of the budget, or to the other."""
-    body: str
-    parent: str | None
-    envelope: bool
 
 
 class Transaction:
@@ -245,18 +220,15 @@ class Transaction:
 
     def reserve(self, reservation: Reservation, *, pace: Pace | None = None) -> Entry:
         """`pace` is how often the reservation's parent may be drawn on."""
-        entry = self._find(reservation.key)
-        if entry is not None:
-            self._check_same(entry, reservation)
-            return entry
-        if pace is not None and reservation.parent is not None:
-            self._check_pace(reservation.parent, pace, new=1)
-        if reservation.envelope and len(reservation.key) > MAX_ENVELOPE_KEY:
-            raise ParameterError(
-                f"expected the key of a release or session as at most {MAX_ENVELOPE_KEY} characters, which leaves room "
-                f"for the keys of its parts, got {len(reservation.key)}"
-            )
-        cost = self._charged(reservation)
+        match self._decide(reservation, pace):
+            case Repeat(entry):
+                return entry
+            case Refuse(error):
+                raise error
+            case Accept(cost):
+                pass
+        if reservation.parent is None:
+            self._spent += cost
         link = self._append(
             "reserve",
             cost=cost,
@@ -269,31 +241,41 @@ class Transaction:
         )
         return self._remember(link)
 
-    def _charged(self, reservation: Reservation) -> Cost:
-        """What a new reservation is charged: to the account, or inside the envelope that pays for it."""
-        costs, parent = reservation.costs, reservation.parent
-        if parent is None:
-            cost = charged(costs, whole=self._total, left=self.left)
-            self._check_covered(cost, self.left, total=self._total)
-            self._spent += cost
-            return cost
-        holder = self._holder(parent)
-        if Cost(0) in costs:  # what costs nothing needs no sum over all that was taken before
-            return Cost(0)
-        left = self._rest_of(holder)
-        cost = charged(costs, whole=holder.cost, left=left)
-        self._check_covered(cost, left, total=holder.cost, holder=parent)
-        return cost
+    def _decide(self, begin: Reservation, pace: Pace | None) -> Accept | Repeat | Refuse:
+        """Look up what a decision needs, and no more; then decide."""
+        keys = (begin.key,) if begin.parent is None else (begin.key, begin.parent)
+        entries = {key: self._find(key) for key in keys}
+        now, rate, recently = present(), None, list[str]()
+        if pace is not None and begin.parent is not None and entries[begin.key] is None:
+            rate, recently = pace.rate, self._recent(begin.parent, pace, now)
+        account = self._payer(begin, entries)
+        decision = decide(account, entries, recently, now, rate, begin)
+        if isinstance(decision, Refuse) and isinstance(decision.error, BudgetExceeded) and not begin.parent:
+            return decide(
+                replace(account, reserved=self._reserved_by_open()), entries, recently, now, rate, begin
+            )
+        return decision
+
+    def _payer(self, begin: Reservation, entries: Mapping[str, Entry | None]) -> Account:
+        account = Account(self._name, Unit(self._unit), self._delta, self._total, self.left)
+        holder = entries[begin.parent] if begin.parent is not None else None
+        if holder is None:
+            return account
+        # what costs nothing, or is there already, needs no sum over all that was paid before
+        is_paid = entries[begin.key] is None and Cost(0) not in begin.costs
+        is_open = closed(holder.key, holder) is None
+        left = self._rest_of(holder) if is_paid and is_open else Cost(0)
+        return replace(account, whole=holder.cost, left=left, holder=holder.key)
 
     def begin_all(
         self, reservations: Sequence[Reservation], parent: str, *, pace: Pace | None
     ) -> list[Entry]:
         """Several reservations that cost nothing, under new keys: all are made, or none is."""
-        for one in reservations:
-            if self._find(one.key) is not None:
-                raise KeyReused(f"key '{one.key}' was used before; each of several values needs a new one")
-        if pace is not None:
-            self._check_pace(parent, pace, new=len(reservations))
+        entries, now = {one.key: self._find(one.key) for one in reservations}, present()
+        recently = [] if pace is None or any(entries.values()) else self._recent(parent, pace, now)
+        refusal = decide_all(entries, recently, now, None if pace is None else pace.rate, reservations)
+        if refusal is not None:
+            raise refusal.error
         return [self.reserve(one) for one in reservations]
 
     def again(self, entry: Entry) -> Entry:
@@ -301,8 +283,8 @@ class Transaction:
 
         It is an entry of its own before the look, `KEY/again/1`, so that every look that is taken has its price.
         """
-        if entry.parent is not None:
-            self._holder(entry.parent)
+        if entry.parent is not None and (error := closed(entry.parent, self._find(entry.parent))) is not None:
+            raise error
         number = next(i for i in itertools.count(1) if self._find(f"{entry.key}/again/{i}") is None)
         body = canonical(dict(entry.body) | {"again": number})
         key, costs = f"{entry.key}/again/{number}", (entry.cost,)
@@ -317,10 +299,10 @@ class Transaction:
                 left=error.left,
             ) from None
 
-    def _check_pace(self, parent: str, pace: Pace, *, new: int) -> None:
-        """Refuse more reservations inside an envelope than its rate allows, counted in the chain itself."""
+    def _recent(self, parent: str, pace: Pace, now: datetime) -> list[str]:
+        """What the rate of an envelope counts, in the chain itself and of refusals."""
         self._flush()
-        pace.check(recent(self._connection, parent, pace), new=new)
+        return pace.dates(recent(self._connection, parent, pace), now)
 
     def answer(self, key: str, data: bytes) -> Entry:
         entry = self._reserved(key)
@@ -358,81 +340,16 @@ class Transaction:
         elif self._commitment != commitment:
             raise LedgerError(other_table(self._name, self._commitment))
 
-    def _check_same(self, entry: Entry, reservation: Reservation) -> None:
-        same = (entry.request, entry.tag, entry.parent, entry.envelope) == (
-            reservation.request,
-            reservation.tag,
-            reservation.parent,
-            reservation.envelope,
-        )
-        if not same:
-            raise KeyReused(
-                f"key '{reservation.key}' was used before for another request; give each request its own key"
-            )
-        # a stored answer is free; an unanswered reservation pays for exactly what it was reserved for
-        if entry.answered is None and entry.cost not in reservation.costs:
-            raise KeyReused(
-                f"key '{reservation.key}' was reserved at another cost; give the changed request a new key"
-            )
-
-    def _check_covered(self, cost: Cost, left: Cost, *, total: Cost, holder: str | None = None) -> None:
-        """Refuse what the ledger, or the reservation `holder` of it, does not cover; in percent of `total`."""
-        if cost.units > left.units:
-            unit, scale, parts = self._unit, UNITS, (cost.units, left.units, total.units)
-            what = ""
-        elif cost.slack > left.slack:
-            unit = "ratio" if self._unit == Unit.HALF_MU_SQUARED else "total variation"
-            scale, parts = SLACK_UNITS, (cost.slack, left.slack, total.slack)
-            what = f"the part set aside for noise that is exact within a proven bound ({unit}) of "
-        elif cost.pure > left.pure:
-            unit, scale, parts = Unit.EPSILON.value, UNITS, (cost.pure, left.pure, total.pure)
-            what = "the pure part of "
-        else:
-            return
-        needed, rest, all_of_it = parts
-        place = f"ledger '{self._name}'" if holder is None else f"reservation '{holder}'"
-        advice = "ask a smaller workload or accept a larger error" if holder else self._what_fits(left)
-        raise BudgetExceeded(
-            f"this request needs {percent_of(needed, all_of_it, up=True)} of {what}{place}, and "
-            f"{percent_of(rest, all_of_it)} is left{'' if holder else self._reserved_note()}; {advice}",
-            unit=unit,
-            needed=float_up(Fraction(needed, scale)),
-            left=float_down(Fraction(rest, scale)),
-        )
-
-    def _what_fits(self, left: Cost) -> str:
-        """The epsilon that what is left is good for, at the ledger's own delta."""
-        unit = Unit(self._unit)
-        delta = 0.0 if unit.is_pure else self._delta
-        offers: list[str] = []
-        if (epsilon := epsilon_for_units(left.units, unit, delta=delta)) is not None:
-            offers.append(f"epsilon={epsilon:g}{f' with delta={delta:g}' if delta else ''} still fits")
-        if (epsilon := epsilon_for_units(left.pure, Unit.EPSILON, delta=0.0)) is not None:
-            offers.append(f"a pure epsilon={epsilon:g} still fits")
-        return "; ".join(offers) or "nothing more fits"
-
-    def _reserved_note(self) -> str:
-        """What open envelopes hold, for a refusal: it is not left, but it may come back."""
+    def _reserved_by_open(self) -> Cost:
+        """What open envelopes hold."""
         self._flush()
-        return reserved_note(reserved(self._connection).units, self._total.units)
+        return reserved(self._connection)
 
     def _reserved(self, key: str) -> Entry:
         entry = self._find(key)
         if entry is None:
-            raise LedgerError(f"nothing was reserved under key '{key}'; reserve before answering or settling")
+            raise nothing_reserved(key)
         return entry
-
-    def _holder(self, parent: str) -> Entry:
-        """The open envelope that a reservation names as its parent."""
-        holder = self._reserved(parent)
-        if not holder.envelope:
-            raise LedgerError(f"reservation '{parent}' is not an envelope; reserve it with envelope=True")
-        if holder.settlement is not None:
-            raise LedgerError(
-                f"reservation '{parent}' is settled: what it had left went back, and it pays for nothing more; ask "
-                "under another key (key=, --key)"
-            )
-        return holder
 
     def _rest_of(self, holder: Entry) -> Cost:
         """What an envelope has left, with what this transaction took from it."""

@@ -13,6 +13,7 @@ from maquette.core.budget import Cost
 from maquette.core.errors import LedgerError
 from maquette.core.ledger import schema
 from maquette.core.ledger.create import genesis_body
+from maquette.core.ledger.decide import Reservation
 from maquette.core.ledger.entry import (
     ALL,
     GENESIS,
@@ -30,7 +31,7 @@ from maquette.core.ledger.entry import (
 )
 from maquette.core.ledger.receipts import ChainState
 from maquette.core.ledger.store import Store
-from maquette.core.ledger.transaction import Reservation, Transaction, open_envelopes
+from maquette.core.ledger.transaction import Transaction, open_envelopes
 
 _FIXED = Statement(
     select(ALL).select_from(schema.entry).where(schema.entry.c.key == "").order_by(schema.entry.c.seq)
