@@ -25,9 +25,9 @@ import numpy as np
 
 from maquette.core import bounds, prices, sparse
 from maquette.core.answers import one_each
-from maquette.core.budget import UNITS, Budget, Cost, Unit, charged, spent_with
+from maquette.core.budget import UNITS, Budget, Cost, Unit, spent_with
 from maquette.core.errors import LedgerError
-from maquette.core.events import Event, Receipt, from_body
+from maquette.core.events import Event, Receipt, charges, from_body
 from maquette.core.forms import QueryForms, Sensitivity
 from maquette.core.laws import IndependentLaw, Laplace, NoiseLaw, NoiseRequest, independent
 from maquette.core.ledger.entry import Entry, Record, step_key
@@ -196,30 +196,15 @@ class Barrier:
         with self._ledger.turn(self._key):
             if self._begun and self._begun[0].request != digest:
                 self._leave_begun()
-            own = self._part_of(event)
+            own, cost, pure = charges(event, self._budget, self._spent, self._ledger.budget)
             spent = self._spent if self._begun else self._spent_with(own)
             record = Record(step_key(self._key, self._step), digest, event.tag, body)
-            cost, pure = self._charges(event, own)
             entry = self._ledger.begin(record, cost=cost, pure=pure, parent=self._key, takes_look=takes_look)
             self._begun, self._spent = [entry], spent  # only now: what the ledger refuses was not paid
             if entry.payload is None:
                 entry = self._ledger.store(entry, look)
             self._begun, self._step = [], self._step + 1
             return entry
-
-    def _part_of(self, event: Event) -> Cost:
-        """What an event takes of this curator's own budget: of the part that it takes the smaller share of."""
-        costs, whole = event.costs(self._budget), self._budget.whole
-        return costs[0] if len(costs) == 1 else charged(costs, whole=whole, left=whole - self._spent)
-
-    def _charges(self, event: Event, own: Cost) -> tuple[Cost, Cost | None]:
-        """How the ledger may charge it: as this curator's budget does, in either way where that is pure throughout."""
-        ledger = self._ledger.budget
-        if own.pure:
-            return Cost(0, pure=own.pure), None
-        in_total = event.cost(ledger.unit)
-        in_pure_part = Cost(0, pure=own.units) if self._budget.pure and ledger.pure_units else None
-        return in_total, in_pure_part
 
     def _leave_begun(self) -> None:
         """Go on after a question that was not stored: its price stays, and what was seen and kept is stored first."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
-from maquette.core.budget import SLACK_UNITS, UNITS, Budget, Cost, Unit
+from maquette.core.budget import SLACK_UNITS, UNITS, Budget, Cost, Unit, charged
 from maquette.core.conversions import rho_of_bounded_range, rho_of_gaussian
 from maquette.core.errors import MechanismError, ParameterError
 
@@ -325,6 +325,20 @@ _KINDS: dict[str, type[Event]] = {
 }
 RESERVED = frozenset({"tag"} | {f.name for kind in _KINDS.values() for f in fields(kind)})
 """Names in a ledger entry's body that say what was drawn, and that nothing else may stand under."""
+
+
+def charges(event: Event, budget: Budget, spent: Cost, ledger: Budget) -> tuple[Cost, Cost, Cost | None]:
+    """What an event takes of a curator's own budget, and the ways in which the curator's ledger may charge it.
+
+    Of the own budget it takes the part of which it takes the smaller share; the ledger charges it as that does, and in
+    either way where the own budget is pure throughout.
+    """
+    costs, whole = event.costs(budget), budget.whole
+    own = costs[0] if len(costs) == 1 else charged(costs, whole=whole, left=whole - spent)
+    if own.pure:
+        return own, own, None
+    in_pure_part = Cost(0, pure=own.units) if budget.pure and ledger.pure_units else None
+    return own, event.cost(ledger.unit), in_pure_part
 
 
 def from_dict(data: Mapping[str, Any]) -> Event:
