@@ -481,7 +481,8 @@ def _epsilon(step: int) -> float:
 def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
     """What a refusal offers instead: the epsilon that fits at this delta and, for a pure one, at the ledger's own."""
     offers: list[str] = []
-    for one in dict.fromkeys((ledger.delta, delta, *([0.0] if ledger.pure_units else []))):
+    deltas = [ledger.delta, delta, *([0.0] if ledger.pure_units else [])]
+    for one in dict.fromkeys(deltas):
         epsilon = affordable_epsilon(ledger, left, delta=one)
         if epsilon is not None:
             offers.append(f"{Budget(epsilon, one)} fits" if one else f"a pure epsilon={epsilon:g} fits")
