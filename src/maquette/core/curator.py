@@ -39,7 +39,6 @@ from maquette.core.combinations import CombinationQuestion, ReleasedRows
 from maquette.core.drawing import (
     D,
     DrawnDatabase,
-    DrawQuestion,
     Draws,
     check_values,
     in_counts,
@@ -209,7 +208,7 @@ class Curator(Barrier):
         halves, receipt = self._ask(plan.event, request, look)
         return DrawnDatabase(question, join_words(halves), plan.epsilon, plan.decay, receipt)
 
-    def score_of(self, draw: DrawnDatabase[DrawQuestion], *, price: Fraction) -> NoisyCounts:
+    def score_of(self, draw: DrawnDatabase[Any], *, price: Fraction) -> NoisyCounts:
         """The largest error of a drawn database over its class, in counts, plus noise.
 
         Guarantee: `price`. The error is the score that the draw itself used, rounded up to whole counts: sensitivity 1
