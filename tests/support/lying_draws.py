@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import maquette.queries as q
+from maquette.core.drawing import DrawnDatabase
 from maquette.core.forms import QueryForms
 from maquette.core.measurement import Receipt
 from maquette.samplers import structures as public
@@ -74,7 +75,7 @@ def structures(queries: q.Queries, rng: np.random.Generator, m: int) -> list[Cal
     ]
 
 
-def drawn(question: public.Draw, rng: np.random.Generator) -> public.DrawnDatabase:
+def drawn(question: public.Draw, rng: np.random.Generator) -> DrawnDatabase:
     """A database as if it had been drawn."""
     values = databases(question, DOMAIN, rng)
-    return public.DrawnDatabase(question, values, Fraction(1), Fraction(1, 2), Receipt(1, "0" * 64))
+    return DrawnDatabase(question, values, Fraction(1), Fraction(1, 2), Receipt(1, "0" * 64))
