@@ -59,7 +59,16 @@ def test_it_has_no_length_no_items_and_does_not_change():
     with pytest.raises((AttributeError, TypeError)):  # which one depends on the version of Python
         opened.other = 1
     public = {name for name in dir(opened) if not name.startswith("_")}
-    assert public == {"domain", "ledger_location", "memory_limit", "name", "persons", "source"}
+    assert public == {
+        "domain",
+        "ledger_location",
+        "lists_records",
+        "memory_limit",
+        "name",
+        "persons",
+        "source",
+        "universe",
+    }
     assert not hasattr(opened, "__dict__")
 
 

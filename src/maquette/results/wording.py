@@ -30,6 +30,7 @@ QUESTION_LABELS = {
     "largest error": "certificate",
     "judge": "certificate",
     "class errors": "errors over classes of questions",
+    "combination errors": "errors over combinations of values",
     "kinds of values": "kinds of values of a column",
     "numbers by ladder": "bounds of a column",
     "numbers between borders": "cells of a numeric column",
