@@ -60,8 +60,15 @@ def test_it_has_no_length_no_items_and_does_not_change():
         opened.other = 1
     public = {name for name in dir(opened) if not name.startswith("_")}
     assert public == {
-        "domain", "ledger_location", "lists_records", "memory_limit", "name", "persons", "source",
-    }  # fmt: skip
+        "domain",
+        "ledger_location",
+        "lists_records",
+        "memory_limit",
+        "name",
+        "persons",
+        "source",
+        "universe",
+    }
     assert not hasattr(opened, "__dict__")
 
 

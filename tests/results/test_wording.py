@@ -71,7 +71,9 @@ def asked_words() -> set[str]:
         for pairs in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(pairs, ast.Dict)
         for key, value in zip(pairs.keys, pairs.values, strict=True)
-        if isinstance(key, ast.Constant) and key.value == "ask" and not isinstance(value, ast.Subscript)
+        if isinstance(key, ast.Constant)
+        and key.value == "ask"
+        and not isinstance(value, (ast.Subscript, ast.JoinedStr))
         for node in ast.walk(value)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
