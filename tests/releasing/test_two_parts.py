@@ -91,7 +91,7 @@ def test_sessions_and_tools_take_of_the_part_that_they_suit(tmp_path):
     assert (ledger.balance().spent_units, ledger.balance().pure_spent) == (0, UNITS // 2)
     assert pure.history()[-1].cost > 0  # what a step took, of whichever part
     assert answer.cost == pytest.approx(0.5 - pure.left)
-    approximate = mq.session(table, epsilon=0.5, delta=1e-5, ledger=ledger, queries=3)
+    approximate = mq.session(table, epsilon=0.5, delta=1e-5, ledger=ledger, queries=200)
     approximate.ask("age >= 4")
     assert ledger.balance().pure_spent == UNITS // 2
     assert ledger.balance().spent_units > 0
@@ -124,7 +124,10 @@ def test_an_analyst_has_a_share_of_both_parts(tmp_path):
         BudgetExceeded
     ):  # the share's pure part is spent, and of its other part this takes too much
         mq.session(table, epsilon=0.3, **terms, key="another")
-    assert mq.session(table, epsilon=0.3, delta=1e-5, **terms, key="third").left > 0
+    third = mq.session(
+        table, epsilon=0.3, delta=1e-5, **terms, key="third"
+    )  # though the ledger has a pure part left
+    assert third.budget == Budget(0.3, 1e-5)
     with pytest.raises(
         BudgetExceeded, match=r"needs 33\.3 % of the pure part .* share is 20\.0 % of the Gaussian and"
     ):

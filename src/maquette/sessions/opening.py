@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -30,6 +31,7 @@ from maquette.sessions.rules import (
     check_analyst,
     check_names,
     reserve,
+    share_key,
 )
 from maquette.sessions.session import Session
 
@@ -120,7 +122,8 @@ def session(
         epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
     )
     warn_if_weak(rules.budget)
-    ways = _Ways(rules, table.domain, rows=typical_rows, is_auto=is_auto and is_open and start is None)
+    can_choose = is_auto and is_open and start is None
+    ways = _Ways(rules, table.domain, rows=typical_rows, is_auto=can_choose, share=share)
     if rules.budget.delta and budget_there(table, ledger) is None:
         total = ways.split(total)
     book = open_ledger(table, ledger, relation=rules.relation, budget=total)
@@ -173,6 +176,8 @@ class _Ways:
     rows: int
     is_auto: bool
     """May the mechanism be chosen?"""
+    share: float | None
+    """The analyst's share of the ledger, where there is one."""
 
     def split(self, total: Budget) -> Budget:
         """A ledger that the session makes: what it spends is pure where it is then expected to state less."""
@@ -202,12 +207,20 @@ class _Ways:
         """With the delta, unless it may be pure and is then expected to state less, or nothing else can be paid."""
         if len(budgets) == 1:
             return self.rules
-        pure, left = budgets[1], book.balance().left
-        if left.pure < pure.budget.total_units:
+        pure = budgets[1]
+        if self._pure_left(book) < pure.budget.total_units:
             return self.rules
         if not book.budget.total_units:
             return pure
         return min(budgets, key=self._error)
+
+    def _pure_left(self, book: Ledger) -> int:
+        """Of the pure part: of the whole ledger, or of the analyst's share."""
+        if self.share is None:
+            return book.balance().left.pure
+        holders = {one.entry.key: one.left.pure for one in book.open_envelopes()}
+        whole = math.floor(Fraction(str(self.share)) * book.budget.pure_units)
+        return holders.get(share_key(self.rules), whole)
 
     @property
     def _as_pure(self) -> Rules:

@@ -369,12 +369,17 @@ def _check_covered(ledger: Ledger, rules: Rules) -> None:
     raise exceeded(refusal_of("this session", ledger, cost) + fitting, ledger, cost)
 
 
+def share_key(rules: Rules) -> str:
+    """The envelope of an analyst's share."""
+    return f"analyst-{rules.analyst}"
+
+
 def _reserve_share(ledger: Ledger, rules: Rules, share: float) -> str:
     """The analyst's part of the total: a cap and a promise, for all sessions in that name."""
     analyst, whole = rules.analyst, ledger.budget.whole
     part = Fraction(str(share))
     units, pure = (math.floor(part * amount) for amount in (ledger.total_units, whole.pure))
-    name, there = f"analyst-{analyst}", Cost(units, pure=pure)
+    name, there = share_key(rules), Cost(units, pure=pure)
     needed = charged(rules.costs(ledger), whole=whole, left=replace(there, slack=whole.slack))
     if (needed.units > units or needed.pure > pure) and ledger.find(name) is None:
         is_pure = needed.units <= units
