@@ -168,7 +168,8 @@ class Trial:
         key = f"{mutant.digest} {inside}"
         known = self._found.get(key)
         if known is None or (known["outcome"] == UNDECIDED and known["limit"] < self._limit):
-            found = {"digest": key, "mutant": str(mutant)} | self._try(mutant, inside=inside)
+            again = None if known is None else self._try_units(mutant) | {"checks": known["checks"]}
+            found = {"digest": key, "mutant": str(mutant)} | (again or self._try(mutant, inside=inside))
             self._found[key] = found
             with FOUND.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(found) + "\n")
