@@ -145,9 +145,10 @@ class FastCurator(Curator):
         look: Callable[[], list[NDArray[np.int64]]],
         *,
         note: Mapping[str, Any] | None = None,
+        is_empty: bool = False,
     ) -> tuple[list[NDArray[np.int64]], Receipt]:
         """Refuse what the budget does not cover, as the barrier does; then look."""
-        del request, note
+        del request, note, is_empty
         self._spent = self._spent_with(event.cost(self._budget.unit))
         self.events.append(event)
         self._step += 1

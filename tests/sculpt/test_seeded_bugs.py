@@ -167,6 +167,9 @@ class _Free:
     def cost(self, unit):
         return Cost(0)
 
+    def costs(self, *args, **more):
+        return (Cost(0),)
+
 
 CATALOGUE: list[tuple[Callable, checks.Check]] = [
     (wrong_l2, checks.exactly("tables, rho", REP)),

@@ -29,7 +29,7 @@ from maquette.errors import ParameterError
 from maquette.queries.ranges import prefixes
 from maquette.theory import direct, draws, lower
 
-BITS = tuple(range(4, 65, 4))
+BITS = (*range(4, 25, 4), *range(32, 65, 4))
 """log2 of the cells of each grid."""
 MAX_BITS = 64
 _EXACT_BITS = 52

@@ -180,9 +180,9 @@ def check_domain(domain: Universe, queries: object) -> None:
 def check_forms(domain: Universe, query_forms: object) -> None:
     """Forms that can be answered exactly, from tables of few enough cells."""
     check_type(query_forms, QueryForms, "queries in the forms that the gate answers")
-    asked = cast("QueryForms", query_forms)
-    asked.check(domain.sizes)
-    margins = {margin for part in parts_of(asked, domain.sizes) for margin in part.margins}
+    forms = cast("QueryForms", query_forms)
+    forms.check(domain.sizes)
+    margins = {margin for part in parts_of(forms, domain.sizes) for margin in part.margins}
     check_cells(sum(domain.cells(margin) for margin in margins))
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from maquette.core.errors import SourceError
 from maquette.core.ledger.ledger import Ledger
 from maquette.core.neighbours import Persons
-from maquette.core.rows.engine import Engine
 from maquette.core.universe import Universe
+
+if TYPE_CHECKING:
+    from maquette.core.rows.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)

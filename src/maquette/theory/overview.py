@@ -259,7 +259,7 @@ def _mean_square(setting: Setting) -> list[Line]:
     """What projected Gaussian answers are off by in the mean over all queries: no bound on the largest."""
     if not setting.delta or not setting.n_public or not setting.log_queries < guarantees.MAX_LOG_HISTOGRAM:
         return []
-    error = direct.projection_rmse(
+    error = setting.facts.span * direct.projection_rmse(
         n=setting.n,
         rho=guarantees.rho_of(setting.epsilon, setting.delta),
         queries=math.exp(setting.log_queries),
