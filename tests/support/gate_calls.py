@@ -202,7 +202,9 @@ def _combination_errors(rng: Rng) -> Arguments:
     known = names if isinstance(names, tuple) and all(name in size for name in names) else ("a", "b")
     n = int(rng.integers(0, 9)) if rng.integers(9) == 0 else 6
     columns = [rng.integers(0, size[name] + (rng.integers(40) == 0), n) for name in known]
-    codes: Any = np.array(columns).reshape(len(known), n).T.astype(pick(rng, [*[np.uint16] * 9, np.int64, np.float64]))
+    codes: Any = (
+        np.array(columns).reshape(len(known), n).T.astype(pick(rng, [*[np.uint16] * 9, np.int64, np.float64]))
+    )
     if rng.integers(12) == 0:
         codes = pick(rng, [odd(rng), codes[:, :0], codes.ravel()])
     statistics: Any = [

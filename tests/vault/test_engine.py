@@ -201,8 +201,8 @@ def test_engines_show_nothing_private_and_cannot_be_copied(limit):
     assert not hasattr(small, "__len__")
     assert not hasattr(small, "__dict__")
     assert {name for name in dir(small) if not name.startswith("_")} == {
-        "answer", "binned", "cells_per_pass", "commitment", "distinct", "distinct_records", "domain", "fold", "in_order",
-        "lists_records", "margins", "size",
+        "answer", "binned", "cells_per_pass", "commitment", "distinct", "distinct_records", "domain", "fold",
+        "in_order", "lists_records", "margins", "size",
     }  # fmt: skip
 
 
