@@ -66,7 +66,7 @@ def release(table: mq.Table, queries: Marginals, case: Case) -> tuple[mq.Release
     """One release through the public interface, with a ledger of its own, and its processor seconds."""
     started = time.process_time()
     made = mq.release(
-        table,
+        table.for_another_ledger(),
         queries,
         epsilon=case.epsilon,
         delta=DELTA,

@@ -55,7 +55,7 @@ def open_session(
     **options: Any,
 ) -> Any:
     return mq.session(
-        table,
+        table if ledger is not None else table.for_another_ledger(),
         epsilon=budget.epsilon,
         delta=budget.delta,
         relation="replace-one",

@@ -58,7 +58,7 @@ def _compare(name: str, table: mq.Table, workload: Any) -> list[dict[str, Any]]:
         together = [one for listed in proposals.values() for one in listed]
         for size, listed in (*proposals.items(), ("all sizes", together)):
             chosen = mq.choose(
-                table,
+                table.for_another_ledger(),
                 listed,
                 score="database",
                 workload=workload,
@@ -83,7 +83,7 @@ def _compare(name: str, table: mq.Table, workload: Any) -> list[dict[str, Any]]:
 
 def _release(table: mq.Table, workload: Any, epsilon: float, **more: Any) -> mq.Release:
     return mq.release(
-        table,
+        table.for_another_ledger(),
         workload,
         epsilon=epsilon,
         delta=DELTA,

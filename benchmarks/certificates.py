@@ -99,7 +99,7 @@ def _release(name: str, queries: Marginals, table: mq.Table, beta: float, truth:
         name="benchmark",
     )
     done = mq.release(
-        table,
+        table.for_another_ledger(),
         queries,
         epsilon=allowed.epsilon,
         delta=allowed.delta,

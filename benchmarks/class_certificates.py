@@ -92,7 +92,7 @@ def stated(name: str, epsilon: float, data: Path) -> list[dict[str, Any]]:
 
     began = time.process_time()
     release = mq.release(
-        table,
+        table.for_another_ledger(),
         queries,
         epsilon=epsilon,
         delta=DELTA,
@@ -177,7 +177,9 @@ def question(name: str, text: str, data: Path) -> Iterator[dict[str, Any]]:
     queries = mq.marginals(table.domain, k=3)
     (exact,) = table._engine.answer(mq.where(table.domain, text).to_forms())
     for _ in range(QUESTION_RUNS):
-        release = mq.release(table, queries, epsilon=1.0, delta=DELTA, ledger=ledger_of(table, 1.0))
+        release = mq.release(
+            table.for_another_ledger(), queries, epsilon=1.0, delta=DELTA, ledger=ledger_of(table, 1.0)
+        )
         answer = release.answer(text)
         assert answer.error is not None
         yield {
@@ -196,7 +198,7 @@ def coverage(relation: str) -> dict[str, Any]:
     failed = 0
     for _ in range(RUNS):
         release = mq.release(
-            table,
+            table.for_another_ledger(),
             mq.marginals(table.domain, k=3),
             epsilon=1.0,
             delta=1e-6,

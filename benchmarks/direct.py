@@ -51,7 +51,13 @@ def _once(table: mq.Table, queries: Marginals, truth: np.ndarray, mechanism: str
     ledger = _accuracy.ledger(queries, mechanism, epsilon=EPSILON, delta=DELTA)
     started = time.process_time()
     release = mq.release(
-        table, queries, epsilon=EPSILON, delta=DELTA, mechanism=mechanism, certificate=0.05, ledger=ledger
+        table.for_another_ledger(),
+        queries,
+        epsilon=EPSILON,
+        delta=DELTA,
+        mechanism=mechanism,
+        certificate=0.05,
+        ledger=ledger,
     )
     seconds = time.process_time() - started
     errors = np.abs(release.answers.fractions - truth)

@@ -91,7 +91,7 @@ def compare(
 
 def _error(table: mq.Table, workload: Any, mechanism: str, delta: float, exact: np.ndarray) -> float:
     release = mq.release(
-        table,
+        table.for_another_ledger(),
         workload,
         epsilon=1.0,
         delta=delta,

@@ -51,7 +51,7 @@ def _few_cells(mechanism: str) -> dict[str, Any]:
     table = mq.open(dict(zip(FEW.names, (c.tolist() for c in cells), strict=True)), domain=FEW)
     budget = mq.Budget(1.0, 1e-9)
     session = mq.session(
-        table,
+        table.for_another_ledger(),
         epsilon=budget.epsilon,
         delta=budget.delta,
         alpha=FEW_ALPHA,
@@ -71,7 +71,7 @@ def _until_refused(data: Path, name: str, budget: mq.Budget) -> dict[str, Any]:
     frame = pd.read_csv(data / f"{name}.csv").sample(RECORDS, random_state=3)
     table = mq.open(frame, domain=domain)
     session = mq.session(
-        table,
+        table.for_another_ledger(),
         epsilon=budget.epsilon,
         delta=budget.delta,
         relation="replace-one",

@@ -106,8 +106,8 @@ def _open(table: mq.Table, budget: mq.Budget, relation: mq.Relation, k: int, mec
         budget=budget, relation=relation, domain_fingerprint=DOMAIN.fingerprint, name="few"
     )
     return mq.session(
-        table, epsilon=budget.epsilon, delta=budget.delta, relation=relation, queries=k, mechanism=mechanism,
-        ledger=ledger,
+        table.for_another_ledger(), epsilon=budget.epsilon, delta=budget.delta, relation=relation, queries=k,
+        mechanism=mechanism, ledger=ledger,
     )  # fmt: skip
 
 

@@ -74,7 +74,12 @@ def _open(
         }
         mq.Ledger.create(place, budget=BUDGET, **facts).close()
     session = mq.session(
-        table, epsilon=BUDGET.epsilon, delta=BUDGET.delta, relation=relation, queries=k, ledger=place
+        table.for_another_ledger(),
+        epsilon=BUDGET.epsilon,
+        delta=BUDGET.delta,
+        relation=relation,
+        queries=k,
+        ledger=place,
     )
     with mq.Ledger.open(place) as ledger:
         return session, ledger.budget

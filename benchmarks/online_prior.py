@@ -125,7 +125,7 @@ def _release(
     paid = budget or mq.Budget(RELEASED, 1e-9)
     options: dict[str, Any] = {"certificate": None} if ledger is None else {}
     return mq.release(
-        table,
+        table.for_another_ledger(),
         marginals(table.domain, 2),
         epsilon=paid.epsilon,
         delta=paid.delta,

@@ -51,7 +51,7 @@ def _releases(mechanism: str, n: int) -> dict[str, Any]:
     for _ in range(RUNS["release"]):
         table = _draw(domain, shares, n, rng)
         release = mq.release(
-            table,
+            table.for_another_ledger(),
             workload,
             epsilon=1.0,
             beta=BETA,
@@ -84,7 +84,7 @@ def _sessions(n: int, epsilon: float) -> dict[str, Any]:
     for _ in range(RUNS["session"]):
         table = _draw(domain, shares, n, rng)
         session = mq.session(
-            table,
+            table.for_another_ledger(),
             epsilon=epsilon,
             beta=beta,
             alpha=0.1,

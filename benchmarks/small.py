@@ -131,7 +131,13 @@ def _released(
             name="benchmark",
         )
         done = mq.release(
-            source, queries, epsilon=1.0, delta=delta, relation=relation, ledger=book, **options
+            source.for_another_ledger(),
+            queries,
+            epsilon=1.0,
+            delta=delta,
+            relation=relation,
+            ledger=book,
+            **options,
         )
         yield done.stated.alpha, float(np.abs(done.answers.fractions - truth).max())
 

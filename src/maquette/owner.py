@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -49,6 +49,14 @@ class Table(PrivateTable):
     def domain(self) -> Domain:
         """The declared universe."""
         return cast("Domain", self.universe)
+
+    def for_another_ledger(self) -> Table:
+        """A second handle on the same rows, which are not read again: for a second ledger, on purpose.
+
+        A handle is paid for by the ledger that paid first, and refuses another. What two ledgers pay for the same
+        people adds up: their promises hold each, and both together only with the sum of both budgets.
+        """
+        return replace(self)
 
     def __repr__(self) -> str:
         return f"Table('{self.name}', {self.domain!r})"

@@ -61,6 +61,7 @@ def test_it_has_no_length_no_items_and_does_not_change():
     public = {name for name in dir(opened) if not name.startswith("_")}
     assert public == {
         "domain",
+        "for_another_ledger",
         "ledger_location",
         "lists_records",
         "memory_limit",

@@ -401,7 +401,7 @@ def test_a_pure_session_can_be_paid_from_a_ledger_in_rho_but_not_the_other_way(m
     assert session.unit == "epsilon"
     assert session.ask("age >= 3").cost > 0
     with pytest.raises(LedgerError, match="cannot pay for a delta"):
-        seeded_session(monkeypatch, 1, table, ledger=book(Budget(2.0)), epsilon=0.5, delta=1e-6)
+        seeded_session(monkeypatch, 1, people(), ledger=book(Budget(2.0)), epsilon=0.5, delta=1e-6)
 
 
 def test_a_session_shows_nothing_private_and_cannot_be_pickled(monkeypatch):

@@ -47,7 +47,7 @@ def test_for_one_question_it_is_pure_and_states_a_third(place, tmp_path):
     assert "pure noise is expected to state less, so delta=1e-09 is not used" in session.plan
     answer = session.ask("age >= 3")
     with by_hand(tmp_path / "one part.ledger", 0.0) as ledger:
-        other = mq.session(table, **TERMS, queries=1, ledger=ledger)
+        other = mq.session(table.for_another_ledger(), **TERMS, queries=1, ledger=ledger)
         assert other.budget == Budget(1.0, 1e-9)
         assert "pure" not in other.plan
         assert answer.error < other.ask("age >= 3").error / 2
@@ -115,7 +115,8 @@ def test_a_true_answer_lies_within_what_is_stated(tmp_path):
     share = truth(table, "age >= 3")
     within = []
     for number in range(40):
-        session = mq.session(table, **TERMS, queries=1, ledger=tmp_path / f"{number}.ledger")
+        ledger = tmp_path / f"{number}.ledger"
+        session = mq.session(table.for_another_ledger(), **TERMS, queries=1, ledger=ledger)
         answer = session.ask("age >= 3")
         within.append(abs(answer.value - share) <= answer.error)
     assert np.mean(within) >= 0.85  # 95 % stated; fewer than 34 of 40 has a chance of 0.5 %

@@ -159,12 +159,16 @@ def test_where_the_number_of_records_is_public_a_refusal_charges_nothing_at_all(
 
 
 def test_the_recommended_budget_would_do(monkeypatch):
-    table = people(4)
-
     def opened(epsilon: float) -> mq.Session:
         ledger = book(Budget(epsilon), relation=Relation.REPLACE_ONE)
         return seeded_session(
-            monkeypatch, 1, table, ledger=ledger, epsilon=epsilon, relation="replace-one", queries=QUESTIONS
+            monkeypatch,
+            1,
+            people(4),
+            ledger=ledger,
+            epsilon=epsilon,
+            relation="replace-one",
+            queries=QUESTIONS,
         )
 
     with pytest.raises(UselessAnswer, match="a budget about 2 times as large"):

@@ -28,6 +28,7 @@ class Slip:
 class TallyLedger:
     """Reserve and answer, nothing else; what was charged is in `slips`."""
 
+    name, location, opened = "tally", "memory", ""
     salt = b"tally"
     commitment = None
     awaits_domain = False

@@ -64,29 +64,40 @@ def test_a_tree_states_less_than_pairs_of_nodes_and_than_steps_alone():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_counts_are_within_what_is_stated_and_a_repeat_is_free(delta):
     ledger = opened(Budget(5.0, delta))
-    one = mq.count_stream(TABLE, "day", epsilon=1.0, delta=delta, ledger=ledger)
+    one = mq.count_stream(TABLE.for_another_ledger(), "day", epsilon=1.0, delta=delta, ledger=ledger)
     assert np.abs(one.counts - truth()).max() <= one.error
     assert len(one) == 21
     assert one.last.time == one.times[-1]
     spent = ledger.balance()
-    again = mq.count_stream(TABLE, "day", epsilon=1.0, delta=delta, ledger=ledger)
+    again = mq.count_stream(TABLE.for_another_ledger(), "day", epsilon=1.0, delta=delta, ledger=ledger)
     assert (again.counts == one.counts).all()
     assert ledger.balance() == spent
     assert spent.left_units < ledger.budget.total_units
 
 
 def test_a_condition_is_counted_alone():
-    one = mq.count_stream(TABLE, "day", condition="region = 'north'", epsilon=2.0, ledger=opened())
+    one = mq.count_stream(
+        TABLE.for_another_ledger(), "day", condition="region = 'north'", epsilon=2.0, ledger=opened()
+    )
     assert np.abs(one.counts - truth(REGIONS == "north")).max() <= one.error
-    other = mq.count_stream(TABLE, "day", condition="region = 'south'", epsilon=2.0, ledger=opened())
+    other = mq.count_stream(
+        TABLE.for_another_ledger(), "day", condition="region = 'south'", epsilon=2.0, ledger=opened()
+    )
     assert other.key != one.key
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_stream_goes_on_where_another_ended(delta):
-    first = mq.count_stream(TABLE, "day", epsilon=1.0, delta=delta, ledger=opened(Budget(1.0, delta)))
+    first = mq.count_stream(
+        TABLE.for_another_ledger(), "day", epsilon=1.0, delta=delta, ledger=opened(Budget(1.0, delta))
+    )
     second = mq.count_stream(
-        TABLE, "day", epsilon=1.0, delta=delta, ledger=opened(Budget(1.0, delta)), after=first
+        TABLE.for_another_ledger(),
+        "day",
+        epsilon=1.0,
+        delta=delta,
+        ledger=opened(Budget(1.0, delta)),
+        after=first,
     )
     assert np.abs(second.counts - truth() - 900).max() <= second.error
     assert first.error < second.error < 2 * first.error
@@ -167,17 +178,24 @@ def test_what_cannot_be_counted_is_refused():
             ledger="memory",
         )
     with pytest.raises(WorkloadError, match="one condition"):
-        mq.count_stream(TABLE, "day", condition="day < 3", epsilon=1.0, ledger="memory")
+        mq.count_stream(TABLE.for_another_ledger(), "day", condition="day < 3", epsilon=1.0, ledger="memory")
     with pytest.raises(WorkloadError):
-        mq.count_stream(TABLE, "region", epsilon=1.0, ledger="memory")
-    pure = mq.count_stream(TABLE, "day", epsilon=1.0, ledger=opened())
+        mq.count_stream(TABLE.for_another_ledger(), "region", epsilon=1.0, ledger="memory")
+    pure = mq.count_stream(TABLE.for_another_ledger(), "day", epsilon=1.0, ledger=opened())
     with pytest.raises(ParameterError, match="same kind"):
-        mq.count_stream(TABLE, "day", epsilon=1.0, delta=1e-6, after=pure, ledger=opened(Budget(1.0, 1e-6)))
+        mq.count_stream(
+            TABLE.for_another_ledger(),
+            "day",
+            epsilon=1.0,
+            delta=1e-6,
+            after=pure,
+            ledger=opened(Budget(1.0, 1e-6)),
+        )
 
 
 def test_a_table_that_grew_is_another_table():
     ledger = opened()
-    mq.count_stream(TABLE, "day", epsilon=1.0, ledger=ledger)
+    mq.count_stream(TABLE.for_another_ledger(), "day", epsilon=1.0, ledger=ledger)
     more = mq.open({"day": [*DAYS.tolist(), 3], "region": [*REGIONS.tolist(), "north"]}, domain=DOMAIN)
     with pytest.raises(LedgerError):
         mq.count_stream(more, "day", epsilon=1.0, ledger=ledger)

@@ -50,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         for kind, terms in options.items():
             of = people if kind == "persons" else table
-            mq.release(of, queries, ledger=folder / f"{kind}.ledger", **terms).save(
+            mq.release(of.for_another_ledger(), queries, ledger=folder / f"{kind}.ledger", **terms).save(
                 folder / f"{kind}.release"
             )
         csv = folder / "table.csv"
@@ -74,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         release.save(folder / "discovery.release")
         for kind, delta in (("session-pure", 0.0), ("session-zcdp", 1e-6)):
             session = mq.session(
-                table,
+                table.for_another_ledger(),
                 epsilon=5,
                 delta=delta,
                 alpha=0.3,

@@ -51,7 +51,14 @@ from maquette.core.neighbours import Relation, rows_of
 from maquette.core.noise import Noise, SystemNoise, add_noise
 from maquette.core.prices import Counts, Prices, SelectionPlan
 from maquette.core.sparse import OpenEpoch
-from maquette.core.table import PrivateTable, commitment_of, engine_of, raw_commitment
+from maquette.core.table import (
+    PrivateTable,
+    check_payer,
+    commitment_of,
+    engine_of,
+    raw_commitment,
+    remember_payer,
+)
 
 Exact = Callable[[], Counts]
 """A look at the table, before noise."""
@@ -223,7 +230,11 @@ class Barrier:
 
 
 def _check_owner(table: PrivateTable, ledger: Ledger) -> None:
-    """A ledger pays for one table only; the first use binds it, and declares its domain where that came later."""
+    """A ledger pays for one table only, and a handle is paid for by one ledger only; the first use binds both.
+
+    It also declares the domain of a ledger that was made before it.
+    """
+    check_payer(table, ledger)
     if ledger.awaits_domain:
         columns, commitment = ledger.raw_table
         if commitment is not None:
@@ -233,6 +244,7 @@ def _check_owner(table: PrivateTable, ledger: Ledger) -> None:
         relation=ledger.relation, domain_fingerprint=table.universe.fingerprint, persons=table.persons
     )
     ledger.bind(commitment_of(table, ledger))
+    remember_payer(table, ledger)
 
 
 class SteppedBarrier(Barrier):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
-from maquette.core.errors import SourceError
+from maquette.core.errors import LedgerError, SourceError
 from maquette.core.ledger.ledger import Ledger
 from maquette.core.neighbours import Persons
 from maquette.core.universe import Universe
@@ -26,6 +26,8 @@ class PrivateTable:
     """Whose privacy is protected where one person has several records; None where everybody has one."""
     _raw: Callable[[Sequence[str], bytes], str] | None = None
     """The commitment to raw columns, for a ledger that was made before the domain."""
+    _payers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]], init=False)
+    """The ledger that first paid for this handle, by the head of its first entry and its name; no other one may."""
 
     @property
     def universe(self) -> Universe:
@@ -47,6 +49,27 @@ def engine_of(table: PrivateTable) -> Engine:
 def commitment_of(table: PrivateTable, ledger: Ledger) -> str:
     """What ties a ledger to this table, in the form of the one that the ledger has."""
     return engine_of(table).commitment(ledger.salt, like=ledger.commitment)
+
+
+def check_payer(table: PrivateTable, ledger: Ledger | None) -> None:
+    """LedgerError where another ledger paid for this handle first; None stands for one that is not made yet."""
+    payers = table._payers  # pyright: ignore[reportPrivateUsage]  (as above)
+    if not payers or (ledger is not None and ledger.opened == payers[0][0]):
+        return
+    other = "a new ledger" if ledger is None else f"ledger '{ledger.name}' ({ledger.location})"
+    raise LedgerError(
+        f"this opened table is paid for by ledger {payers[0][1]}, and {other} would be a second budget for the same "
+        "people: nothing was paid or looked at. Give the ledger that paid first (ledger=, --ledger). Where a second "
+        "budget is meant, take a handle of its own for it: table.for_another_ledger(), or open the table again"
+    )
+
+
+def remember_payer(table: PrivateTable, ledger: Ledger) -> None:
+    """This ledger pays for this handle from now on; LedgerError where another one came first."""
+    payers = table._payers  # pyright: ignore[reportPrivateUsage]  (as above)
+    if not payers:
+        payers.append((ledger.opened, f"'{ledger.name}' ({ledger.location})"))
+    check_payer(table, ledger)  # of two threads that come at once, one came first
 
 
 def raw_commitment(table: PrivateTable, columns: Sequence[str], salt: bytes) -> str:

@@ -26,6 +26,7 @@ from maquette.core.budget import (
 )
 from maquette.core.conversions import log_ratio
 from maquette.core.ledger.decide import reserved_note
+from maquette.core.table import check_payer
 from maquette.domain import Relation
 from maquette.errors import (
     BudgetExceeded,
@@ -53,6 +54,7 @@ def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budg
 
     Without a location a table from a file keeps its ledger beside the file, and a table from memory is refused:
     nothing would remember what its people were charged. "memory" keeps one as long as the handle lives, and warns.
+    A handle that another ledger paid for is refused before a ledger is made.
     """
     if isinstance(ledger, Ledger):
         book = ledger
@@ -60,6 +62,7 @@ def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budg
         book = _in_memory(table, relation, budget)
     else:
         book = _at(location, table, relation, budget)
+    check_payer(table, book)
     book.require(relation=relation, domain_fingerprint=table.domain.fingerprint, persons=table.persons)
     check_not_set_back(book)
     return book
@@ -136,6 +139,7 @@ def _place(table: Table, ledger: str | Path | None) -> str | Path:
 
 def _at(location: str | Path, table: Table, relation: Relation, budget: Budget) -> Ledger:
     if "://" not in str(location) and not Path(location).exists():
+        check_payer(table, None)
         try:
             return Ledger.create(
                 location,
@@ -153,6 +157,7 @@ def _at(location: str | Path, table: Table, relation: Relation, budget: Budget) 
 
 def _in_memory(table: Table, relation: Relation, budget: Budget) -> Ledger:
     if table not in _MEMORY:
+        check_payer(table, None)
         _check.warn(
             f"the ledger of '{table.name}' is kept in memory and forgotten with this handle: another run, or another "
             "handle on the same people, starts a second budget for them, pays again for the same request, and nothing "
