@@ -7,6 +7,7 @@ import pytest
 
 from maquette.errors import ParameterError
 from maquette.theory.adaptive import SharedGap, failure, least_room, shared_gap
+from maquette.theory.ratios import share_between
 
 SHAPES = ("sum", "root", "max")
 
@@ -85,3 +86,15 @@ def test_a_gap_is_stored_and_read_again():
 def test_wrong_numbers_are_refused(wrong):
     with pytest.raises(ParameterError):
         shared_gap(**{"pure": True, "scale": 1.0, "size_scale": 1.0, "k": 1, "beta": 0.05} | wrong)
+
+
+@pytest.mark.parametrize("shape", ["sum", "root", "max"])
+@pytest.mark.parametrize(("count", "size"), [(40.0, 0.0), (40.0, 25.0), (3.0, 990.0), (2000.0, 1.0)])
+def test_one_answer_has_the_interval_of_many(shape, count, size):
+    """In plain numbers, for a session; beside the arrays that a release asks for."""
+    gap, n = SharedGap(count, size, shape), 1000.0
+    for share in (-0.2, 0.0, 0.013, 0.4, 0.97, 1.0, 1.3):
+        low, high = (float(end[0]) for end in share_between(share * n, n, gap=gap))
+        value = min(max(share, 0.0), 1.0)
+        assert gap.error(share, n) == pytest.approx(max(high - value, value - low), rel=1e-12, abs=1e-15)
+    assert SharedGap(count, size, shape).error(0.4, 0.0) == 0.6

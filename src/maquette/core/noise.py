@@ -325,15 +325,26 @@ def _opendp() -> Any:
 
 
 def _opendp_laplace(exact: Counts, scale: float) -> Counts:
-    dp = _opendp()
-    space = dp.vectors, dp.metrics.l1_distance(T=_WHOLE)
-    return np.array(dp.m.make_laplace(*space, scale=scale)(exact.tolist()), dtype=np.int64)
+    return np.array(_laplace_of(scale)(exact.tolist()), dtype=np.int64)
 
 
 def _opendp_gaussian(exact: Counts, sigma: float) -> Counts:
+    return np.array(_gaussian_of(sigma)(exact.tolist()), dtype=np.int64)
+
+
+# What opendp makes holds a scale and no state; a session asks for the same one again and again.
+
+
+@lru_cache(maxsize=64)
+def _laplace_of(scale: float) -> Callable[[list[int]], list[int]]:
     dp = _opendp()
-    space = dp.vectors, dp.metrics.l2_distance(T=float)
-    return np.array(dp.m.make_gaussian(*space, scale=sigma)(exact.tolist()), dtype=np.int64)
+    return dp.m.make_laplace(dp.vectors, dp.metrics.l1_distance(T=_WHOLE), scale=scale)
+
+
+@lru_cache(maxsize=64)
+def _gaussian_of(sigma: float) -> Callable[[list[int]], list[int]]:
+    dp = _opendp()
+    return dp.m.make_gaussian(dp.vectors, dp.metrics.l2_distance(T=float), scale=sigma)
 
 
 def _opendp_select(scores: Counts, scale: float, method: Selection) -> int:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from maquette.core import _check
 from maquette.theory import epochs
-from maquette.theory.ratios import share_between
+from maquette.theory.ratios import one_share_between
 
 Floats = NDArray[np.float64]
 Shape = Literal["sum", "root", "max"]
@@ -56,13 +56,19 @@ class SharedGap:
                 return np.maximum(first, second)
 
     def at(self, p: float) -> float:
-        return float(self(np.array(p)))
+        match self.shape:
+            case "sum":
+                return self.count + p * self.size
+            case "root":
+                return math.hypot(self.count, p * self.size)
+            case "max":
+                return max(self.count, p * self.size)
 
     def error(self, share: float, n: float) -> float:
         """How far the true share may lie from a released one, a noisy count over a noisy n: Fieller's interval."""
         value = min(max(share, 0.0), 1.0)
-        low, high = share_between(share * n, n, gap=self)
-        return max(float(high[0]) - value, value - float(low[0]))
+        low, high = one_share_between(share * n, n, gap=self.at)
+        return max(high - value, value - low)
 
     def largest_error(self, n: float) -> float:
         """The largest error that any answer on n records states."""

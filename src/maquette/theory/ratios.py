@@ -62,6 +62,24 @@ def _end(
     return low, high
 
 
+def one_share_between(count: float, size: float, *, gap: Callable[[float], float]) -> tuple[float, float]:
+    """`share_between` for one count, in plain numbers: a session asks it for every answer."""
+    if not size > 0:
+        return 0.0, 1.0
+    inside = min(max(count, 0.0), size)
+    lower, _ = _one_end(lambda p: inside - p * size > gap(p))
+    _, upper = _one_end(lambda p: p * size - inside <= gap(p))
+    return lower, 1.0 if size - inside <= gap(1.0) else upper
+
+
+def _one_end(holds: Callable[[float], bool]) -> tuple[float, float]:
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
+
+
 def gaussian_gap(
     *, deviation: float, size_deviation: float, beta: float, log_queries: float = 0.0, step: float = 1.0
 ) -> Gap:
