@@ -44,8 +44,8 @@ def spent(
     mechanisms are between any two neighbours (Kairouz, Oh and Viswanath 2015); only a ledger that counts rho has room
     for that. rho is zero-concentrated, mu is Gaussian differential privacy.
     """
-    given = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None]
-    if len(given) != 1 or (delta is not None and epsilon is None):
+    stated = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None]
+    if len(stated) != 1 or (delta is not None and epsilon is None):
         raise ParameterError("expected one of epsilon (perhaps with a delta), rho and mu")
     if epsilon is not None:
         _check.positive(epsilon=epsilon)
@@ -92,9 +92,9 @@ def _theirs(event: object, times: int) -> Iterator[Event]:
     elif name in _READERS:
         yield from _READERS[name](event, times)
     elif name != "NoOpDpEvent":
-        known = ", ".join([*_READERS, "ComposedDpEvent", "SelfComposedDpEvent"])
+        readable = ", ".join([*_READERS, "ComposedDpEvent", "SelfComposedDpEvent"])
         raise ParameterError(
-            f"expected an event of dp_accounting that a ledger can add up ({known}), got {_check.shown(name)}; "
+            f"expected an event of dp_accounting that a ledger can add up ({readable}), got {_check.shown(name)}; "
             "let its accountant state an epsilon with a delta, and charge that"
         )
 
