@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from importlib import import_module
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,8 @@ def spent(
     mechanisms are between any two neighbours (Kairouz, Oh and Viswanath 2015); only a ledger that counts rho has room
     for that. rho is zero-concentrated, mu is Gaussian differential privacy.
     """
-    stated = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None]
-    if len(stated) != 1 or (delta is not None and epsilon is None):
+    names = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None]
+    if len(names) != 1 or (delta is not None and epsilon is None):
         raise ParameterError("expected one of epsilon (perhaps with a delta), rho and mu")
     if epsilon is not None:
         _check.positive(epsilon=epsilon)
@@ -58,8 +59,9 @@ def spent(
     if rho is not None:
         _check.positive(rho=rho)
         return GaussianEvent(sigma_squared=1, l2_squared=2 * exact(rho))
+    assert mu is not None
     _check.positive(mu=mu)
-    return _gaussian(exact(mu or 0.0) ** 2)
+    return _gaussian(exact(mu) ** 2)
 
 
 def _gaussian(mu_squared: Fraction) -> Event:
@@ -176,7 +178,7 @@ def dp_accounting_events(ledger: Ledger) -> Any:
     rho and has a pure part beside needs both, and the sum of their epsilons.
     """
     try:
-        from dp_accounting import dp_event
+        dp_event = import_module("dp_accounting.dp_event")
     except ImportError:
         raise ParameterError("this needs the package dp-accounting: pip install dp-accounting") from None
     events = [dict(fields) for payment in payments(ledger) for fields in payment["events"]]
