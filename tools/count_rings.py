@@ -40,6 +40,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "lessons",
         "mechanisms",
         "models",
+        "progress",
         "queries",
         "releasing",
         "results",

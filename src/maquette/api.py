@@ -18,10 +18,11 @@ from maquette.core.measurement import Size
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError, WorkloadError
 from maquette.mechanisms import postprocess
-from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
+from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome
 from maquette.mechanisms.postprocess import expanded
 from maquette.models.answers import generator
 from maquette.owner import Table
+from maquette.progress import SILENT, Progress, Report, followed_by
 from maquette.queries.base import Queries
 from maquette.queries.combinations import COMBINATIONS
 from maquette.releasing import planning
@@ -81,7 +82,7 @@ def release(
     key: str | None = None,
     typical_rows: int = TYPICAL_ROWS,
     weight: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | Report | None = None,
 ) -> Release:
     """Answer every query of a workload on a private table, with a small database where one can be made.
 
@@ -121,6 +122,7 @@ def release(
         persons=table.persons,
         lists_records=table.lists_records,
     )
+    watcher = followed_by(progress)
     warn_if_weak(request.budget)
     choice = planning.choose(request, accounting=accounting_of(table, ledger) or accounting)
     planning.check_memory(choice, limit=table.memory_limit)
@@ -134,17 +136,14 @@ def release(
     try:
         require_total(book, epsilon=total_epsilon, delta=total_delta)
         curator = Curator(
-            table, book, key=name, budget=choice.request.budget, draws=EXACT_DRAWS, watch=_watched(progress)
+            table, book, key=name, budget=choice.request.budget, draws=EXACT_DRAWS, watch=_watched(watcher)
         )
         check_covered(choice.request, book, name, choice.prepared)
         entry = reserve(choice.request, book, name)
         try:
             choice = _decided(curator, choice)
-            if (expect := getattr(progress, "expect", None)) is not None:  # a watcher learns what it will see
-                from maquette.releasing.stages import stages_of
-
-                expect(stages_of(choice))
-            done = run(curator, choice, key=name, progress=progress)
+            watcher.expect(planning.stages(choice))
+            done = run(curator, choice, key=name, progress=watcher)
         except KeyReused as error:
             if entry.fresh:
                 raise
@@ -170,12 +169,9 @@ def _asked_otherwise(name: str) -> str:
     )
 
 
-def _watched(progress: Progress | None) -> Callable[[int], None] | None:
-    """How the holder of the table follows a long draw. The share is a guess: the number of levels is private.
-
-    A watcher that says `is_for_holder = False` stores or sends what it hears, and hears nothing of it.
-    """
-    if progress is None or not getattr(progress, "is_for_holder", True):
+def _watched(progress: Progress) -> Callable[[int], None] | None:
+    """How the holder of the table follows a long draw. The share is a guess: the number of levels is private."""
+    if not progress.is_for_holder:
         return None
     return lambda levels: progress(
         f"drawing a small database: {levels} levels counted", levels / (levels + 20)
@@ -203,11 +199,10 @@ class _Done:
     classes: tuple[ClassCertificate, ...] = ()
 
 
-def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None = None) -> _Done:
+def run(curator: Curator, choice: Choice, *, key: str, progress: Progress = SILENT) -> _Done:
     """The mechanism, then the certificate, both through the same gate."""
     request = choice.request
-    tell = progress or (lambda _what, _share: None)
-    outcome = choice.prepared.run(curator, rng=generator(key), progress=tell)
+    outcome = choice.prepared.run(curator, rng=generator(key), progress=progress)
     outcome = expanded(outcome, request.merged)
     outcome = postprocess.meeting(outcome, request.queries, key=key)
     if not request.queries.count:
@@ -219,10 +214,10 @@ def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None
         outcome = replace(outcome, notes=(*outcome.notes, UNCERTIFIED))
     if not certified and not request.bought:
         return _Done(outcome, None)
-    tell("measuring the largest error", 0.0)
+    progress(planning.LARGEST_ERROR, 0.0)
     certificate = _certify(curator, request, outcome) if certified else None
     done = _with_classes(curator, request, outcome, certificate)
-    tell("measuring the largest error", 1.0)
+    progress(planning.LARGEST_ERROR, 1.0)
     return done
 
 

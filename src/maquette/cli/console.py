@@ -12,18 +12,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from maquette.core._check import is_writable, shown
 from maquette.errors import MaquetteError, MaquetteWarning, ParameterError, ReleaseError, presentable
-
-if TYPE_CHECKING:
-    from maquette.releasing.stages import ExpectedStage
-
-Progress = Callable[[str, float], None]
+from maquette.progress import SILENT, Progress, Stage
 
 
 def say(text: str = "") -> None:
@@ -86,7 +82,7 @@ def write_plot(specification: dict[str, Any], path: Path, *, title: str) -> None
 def progress(*, quiet: bool) -> Generator[Progress]:
     """Progress of long work on stderr: a bar in a terminal, one line per step elsewhere, silence if `quiet`."""
     if quiet:
-        yield lambda _what, _share: None
+        yield SILENT
     elif sys.stderr.isatty():
         with _live() as tell:
             yield tell
@@ -111,14 +107,16 @@ def _split(what: str) -> tuple[str, str]:
     return name, detail
 
 
-class _Lines:
+class _Lines(Progress):
     """One line when a stage begins, and one every ten seconds while it goes on."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._schedule = Schedule()
         self._spoken: dict[str, float] = {}
-        self.expect = self._schedule.expect
+
+    def expect(self, stages: Sequence[Stage]) -> None:
+        self._schedule.expect(stages)
 
     def __call__(self, what: str, share: float) -> None:
         (name, detail), now = _split(what), self._clock()
@@ -146,7 +144,7 @@ def _whole(schedule: Schedule, now: float) -> str:
     return "" if rest is None or rest < 1 else f" (about {duration(rest)} for all that is left)"
 
 
-class _Bars:
+class _Bars(Progress):
     """A bar for every stage, under one clock for all; a stage that says nothing of its share moves all the same."""
 
     def __init__(self, bars: Any) -> None:
@@ -154,7 +152,9 @@ class _Bars:
         self._tasks: dict[str, Any] = {}
         self._schedule = Schedule()
         self._all = bars.add_task("in all", total=None, rest="")
-        self.expect = self._schedule.expect
+
+    def expect(self, stages: Sequence[Stage]) -> None:
+        self._schedule.expect(stages)
 
     def __call__(self, what: str, share: float) -> None:
         (name, detail), now = _split(what), time.monotonic()
@@ -323,7 +323,7 @@ SLOWEST, FASTEST = 20.0, 0.05
 """Bounds of the pace: seconds that pass for one that was predicted."""
 
 
-class Stage:
+class RunningStage:
     """One stage of long work: how far it is, and how long the rest takes at the speed that was seen so far."""
 
     def __init__(self, now: float) -> None:
@@ -352,21 +352,21 @@ class Schedule:
     Times are predicted from public sizes before the run, and multiplied by how much longer the stages so far took.
     """
 
-    expected: list[ExpectedStage] = field(default_factory=list["ExpectedStage"])
+    expected: Sequence[Stage] = ()
     _spans: dict[str, float] = field(default_factory=dict[str, float])
-    _current: tuple[str, Stage] | None = None
+    _current: tuple[str, RunningStage] | None = None
 
-    def expect(self, stages: Sequence[ExpectedStage], *, before: Sequence[ExpectedStage] = ()) -> None:
-        """What is to come, after what is done already."""
-        self.expected = [*before, *stages]
+    def expect(self, stages: Sequence[Stage]) -> None:
+        """What is to come, with what is done already."""
+        self.expected = stages
 
-    def reach(self, name: str, share: float, now: float) -> Stage:
+    def reach(self, name: str, share: float, now: float) -> RunningStage:
         """A report of a stage; a new name ends the one before."""
         if self._current is None or self._current[0] != name:
             if self._current is not None:
                 last, stage = self._current
                 self._spans[last] = now - stage.started
-            self._current = (name, Stage(now))
+            self._current = (name, RunningStage(now))
         self._current[1].reach(share, now)
         return self._current[1]
 

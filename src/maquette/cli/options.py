@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from maquette.cli.console import Progress, complain
+from maquette.cli.console import complain
 from maquette.errors import ParameterError, WorkloadError
+from maquette.progress import Progress
 
 if TYPE_CHECKING:
     from maquette.domain import Domain

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,6 +20,7 @@ from maquette.cli.options import (
 )
 from maquette.core import _check
 from maquette.errors import ParameterError
+from maquette.progress import Progress, Stage
 
 if TYPE_CHECKING:
     from maquette.mechanisms.smalldb import SmallDb
@@ -120,7 +122,7 @@ def release(
     check_ledger(payer.ledger, folder)
     try:
         with console.progress(quiet=quiet) as watcher:
-            tell = _with_files(watcher, source, queries.count)
+            tell = _WithFiles(watcher, source, queries.count)
             handle = place.open(source, declared, tell, memory=memory, **asdict(persons))
             result = make_release(
                 handle,
@@ -143,21 +145,25 @@ READ_SECONDS, WRITE_SECONDS = 1.5e-8, 3e-7
 """For every byte of a table that is read, and for every answer that is written; a prediction that is corrected."""
 
 
-def _with_files(tell: Any, source: str, answers: int) -> Any:
+@dataclass(frozen=True)
+class _WithFiles(Progress):
     """A watcher that is told of reading and writing too, which a release by itself knows nothing of."""
-    from maquette.releasing.stages import LEAST_SECONDS, ExpectedStage
 
-    if not hasattr(tell, "expect"):
-        return tell
-    try:
-        size = Path(source).stat().st_size
-    except OSError:
-        size = 0
-    before = [ExpectedStage("reading the table", max(READ_SECONDS * size, LEAST_SECONDS))]
-    after = ExpectedStage("writing the release", 2.0 + WRITE_SECONDS * answers)
-    expect = tell.expect
-    tell.expect = lambda stages: expect([*stages, after] if stages else (), before=before if stages else ())
-    return tell
+    watcher: Progress
+    source: str
+    answers: int
+
+    def expect(self, stages: Sequence[Stage]) -> None:
+        try:
+            size = Path(self.source).stat().st_size
+        except OSError:
+            size = 0
+        reading = Stage.of("reading the table", READ_SECONDS * size)
+        writing = Stage.of("writing the release", 2.0 + WRITE_SECONDS * self.answers)
+        self.watcher.expect((reading, *stages, writing) if stages else ())
+
+    def __call__(self, what: str, share: float) -> None:
+        self.watcher(what, share)
 
 
 def default_folder(source: str, table: str | None) -> Path:

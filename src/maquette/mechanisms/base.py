@@ -7,7 +7,7 @@ the protocol below and never sees a row, so a mistake in a mechanism can cost ac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -31,11 +31,10 @@ from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import shape
 from maquette.models.answers import Answers, SmallDatabase
+from maquette.progress import Progress, Stage
 from maquette.queries.base import Group, Margin, Queries
 from maquette.samplers.structures import Draw
 
-Progress = Callable[[str, float], None]
-"""Called with what is being done and the share of it that is done."""
 TYPICAL_ROWS = 100_000
 """The number of records that is planned for where nobody has made a guess."""
 POSTS = ("auto", "none", "consistent", "lp", "l2")
@@ -333,6 +332,20 @@ class Prepared(ABC):
         if self.is_constant:
             return Forecast(self.mechanism.name, 0.0, 0.0, START_SECONDS, self.megabytes, False)
         return self._foresee()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What a run comes through, in order: the forecast's time in its parts; none where they are not known."""
+        if self.is_constant or self.refusal is not None:
+            return ()
+        whole = sum(part for _, part in self.stage_parts) or 1.0
+        seconds = self.forecast.seconds
+        return tuple(Stage.of(name, seconds * part / whole) for name, part in self.stage_parts)
+
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        """The stages by the names under which a run reports them, and about which part of its time each takes."""
+        return ()
 
     @property
     def is_constant(self) -> bool:

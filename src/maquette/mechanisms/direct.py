@@ -129,6 +129,10 @@ class PreparedDirect(Prepared):
             (_describe(law), postprocess.EXPECTED_NOTE),
         )
 
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("measuring the workload", 0.7), ("making the answers consistent", 0.3)
+
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure every query, post-process."""
         task, parts = self.task, self._parts
@@ -260,6 +264,10 @@ class PreparedHistogram(Prepared):
             None,
             (_describe_cells(law), postprocess.EXPECTED_NOTE),
         )
+
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("measuring the histogram", 0.5), ("answering from the histogram", 0.5)
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure every cell, project, make rows."""

@@ -227,6 +227,10 @@ class PreparedFactorisation(Prepared):
             (self._describe(parts.answers), postprocess.EXPECTED_NOTE),
         )
 
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("measuring the strategy", 0.5), ("reconstructing the answers", 0.5)
+
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure the strategy, reconstruct the answers, post-process."""
         task, parts, factors, count = self.task, self._parts, self._factors, self.task.queries.count

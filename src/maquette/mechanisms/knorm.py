@@ -293,6 +293,10 @@ class PreparedKNorm(Prepared):
             (self._describe(law), postprocess.EXPECTED_NOTE),
         )
 
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("measuring the queries", 0.5), ("making the other answers", 0.5)
+
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure independent queries, make the others of them, post-process."""
         task, parts, plan = self.task, self._parts, self._plan

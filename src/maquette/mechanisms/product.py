@@ -244,6 +244,10 @@ class PreparedProduct(Prepared):
             (self._describe(law), postprocess.EXPECTED_NOTE),
         )
 
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("measuring the strategy", 0.5), ("reconstructing the answers", 0.5)
+
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure the strategy, invert it axis by axis, answer, post-process."""
         task, parts, factors = self.task, self._parts, factored(self.task.queries)

@@ -191,6 +191,10 @@ class PreparedResidual(Prepared):
             (_LAW, postprocess.EXPECTED_NOTE),
         )
 
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("measuring residuals", 0.8), ("putting the margins together", 0.2)
+
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Measure all residuals in one payment, reconstruct, post-process."""
         progress("measuring residuals", 0.0)

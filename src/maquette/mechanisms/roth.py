@@ -27,6 +27,7 @@ from maquette.mechanisms.base import (
     Traits,
 )
 from maquette.mechanisms.smalldb import (
+    DRAWING,
     EXPECTED_NOTE,
     SMALLDB,
     PreparedSmallDb,
@@ -103,6 +104,10 @@ class PreparedRoth(Prepared):
         """As every mechanism; the total weight of constant queries stays unknown, as it is never public."""
         outcome = super().run(curator, rng=rng, progress=progress)
         return replace(outcome, size=Size.unknown()) if self.is_constant else outcome
+
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ((DRAWING, 1.0),)
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the total, draw once, answer every query from the rows."""

@@ -45,6 +45,9 @@ TYPICAL_TRELLIS = 1.5
 """The same for a trellis: windows of three of 40 cells, epsilon n = 200 and 1,000, 12 draws."""
 
 
+DRAWING = "drawing a small database"
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedSmallDb(Prepared):
     """SmallDB for one workload: the sampler is looked for once."""
@@ -122,6 +125,10 @@ class PreparedSmallDb(Prepared):
             None,
             (f"{sampler_words(question)}, m={question.m}", *target_words(guarantee), EXPECTED_NOTE),
         )
+
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ((DRAWING, 1.0),)
 
     def _run(self, curator: Gate, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, draw once, answer every query from the rows."""
@@ -234,9 +241,9 @@ class SmallDb(Mechanism):
 
 def draw(curator: Gate, question: Draw, *, price: Fraction, progress: Progress) -> DrawnDatabase[Draw]:
     """Ask the gate; how far it has come depends on the table, and is shown to the table's holder by the gate alone."""
-    progress("drawing a small database", 0.0)
+    progress(DRAWING, 0.0)
     bound = curator.draw(question, price=price)
-    progress("drawing a small database", 1.0)
+    progress(DRAWING, 1.0)
     return bound
 
 

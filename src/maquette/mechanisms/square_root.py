@@ -103,6 +103,10 @@ class PreparedSquareRoot(Prepared):
             (_describe(law), "expected: from simulation, no promise"),
         )
 
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("measuring the square root", 0.5), ("adding up prefixes", 0.5)
+
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure the square root, make prefixes that rise."""
         progress("measuring the square root", 0.0)

@@ -87,6 +87,10 @@ class PreparedTree(Prepared):
             (_describe(task, law), "expected: from simulation, no promise"),
         )
 
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("measuring the tree", 0.5), ("fitting the tree", 0.5)
+
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure every level, fit, answer."""
         task, parts = self.task, self._parts

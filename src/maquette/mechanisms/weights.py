@@ -75,6 +75,10 @@ class PreparedMwem(PreparedRounds):
         seconds = rounds.seconds(self.task, rounds=plan.rounds) + _replaying(self.task, plan.rounds)
         return Outlook(plan.error, MWEM_TYPICAL, seconds, note)
 
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return ("choosing and measuring", 0.6), ("fitting all measurements", 0.4)
+
     def _learn_and_answer(
         self, curator: Curator, mapped: HistogramMap, size: Size, progress: Progress
     ) -> Outcome:
@@ -239,6 +243,10 @@ class PreparedWeights(PreparedRounds):
         best = self._best(n=n)
         seconds = rounds.seconds(self.task, rounds=best.rounds)
         return Outlook(best.error, MW_TYPICAL, seconds, f"{best.rounds} rounds of signed selection")
+
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        return (("learning from the largest errors", 1.0),)
 
     def _learn_and_answer(
         self, curator: Curator, mapped: HistogramMap, size: Size, progress: Progress

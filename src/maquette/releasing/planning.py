@@ -19,6 +19,7 @@ from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import postprocess, shape
 from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Task
+from maquette.progress import Stage
 from maquette.queries.base import Queries
 from maquette.releasing.certify import (
     CLASS_SHARE,
@@ -178,6 +179,19 @@ def classes_left_out(choice: Choice) -> tuple[str, ...]:
     if not choice.mechanism.traits.answers_from_rows:
         return ()
     return default_classes(request.queries, n=choice.prepared.n, lists_records=request.lists_records)
+
+
+LARGEST_ERROR = "measuring the largest error"
+CERTIFYING = 0.1
+"""What certificates take, as a part of the mechanism's time."""
+
+
+def stages(choice: Choice) -> tuple[Stage, ...]:
+    """What a release comes through: the mechanism's own stages, then its certificates; none that nobody predicts."""
+    own = choice.prepared.stages
+    if not own or not (choice.request.prices[1] or choice.request.class_price):
+        return own
+    return (*own, Stage.of(LARGEST_ERROR, choice.prepared.forecast.seconds * CERTIFYING))
 
 
 def best_accounting(

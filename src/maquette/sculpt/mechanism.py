@@ -63,6 +63,16 @@ _VISITS = 1.2e7
 NO_GUARANTEE = "no guarantee before the run: the rows come from a search; see the certificate"
 
 
+_ROW_PARTS = (
+    ("fitting the synthetic rows", 0.3),
+    ("making more synthetic rows", 0.05),
+    ("averaging the synthetic rows", 0.3),
+    ("repairing the synthetic rows", 0.12),
+)
+"""What follows the tables, in parts of the time of a run. Released numbers decide whether more rows are made or those
+that are there are averaged, and whether they are repaired."""
+
+
 @dataclass(slots=True)
 class Run:
     """One run: the stages of measuring in order, with rows fitted where a stage needs to know them."""
@@ -251,6 +261,28 @@ class PreparedSculpt(Prepared):
             None,
             (str(typical), NO_GUARANTEE),
         )
+
+    @property
+    def stage_parts(self) -> tuple[tuple[str, float], ...]:
+        """As measured for two-way and three-way marginals of Adult; by the public guess of the number of records."""
+        return self._measuring_parts() + _ROW_PARTS
+
+    def _measuring_parts(self) -> tuple[tuple[str, float], ...]:
+        task, sets, price = self.task, self._sets, self._parts.answers
+        one_way = ("measuring one-way tables", 0.01)
+        if allocation.dense_noise(task, n=self.n, price=price) is not None:
+            return RESIDUAL_FOR_ROWS.prepare(allocation.residual_task(task, price)).stage_parts
+        size = Size(self.n, None, None)
+        if rounds.plan_rounds(TableNoise.of(task.unit, task.relation), size, sets, price=float(price)):
+            return one_way, ("choosing tables", 0.35)
+        if not sets.pairs:
+            return (one_way,)
+        if not allocation.pairs_can_stand_out(task, sets, n=self.n, price=price):
+            return RESIDUAL_FOR_ROWS.prepare(allocation.one_way_task(task, sets, price)).stage_parts
+        two_way = ("measuring two-way tables", 0.2)
+        if not sets.triples:
+            return one_way, two_way
+        return one_way, two_way, ("measuring three-way tables", 0.15), ("choosing three-way tables", 0.15)
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Measure in stages, fit rows between and after them."""

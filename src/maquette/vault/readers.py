@@ -22,7 +22,7 @@ from maquette.errors import ParameterError, SourceError
 from maquette.vault import duckdb_tables, postgres, spark, workbooks
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
-Progress = Callable[[float], None]
+ReadShare = Callable[[float], None]
 
 PLAIN = (".csv", ".tsv", ".txt")
 TEXT = (*PLAIN, *(f"{name}{packed}" for packed in (".gz", ".zst") for name in PLAIN))
@@ -55,7 +55,7 @@ def open_engine(
     *,
     persons: Persons | None = None,
     memory_limit: int | None = None,
-    progress: Progress | None = None,
+    progress: ReadShare | None = None,
     **options: Unpack[ReadOptions],
 ) -> Engine:
     """Open a private table for exact counting.

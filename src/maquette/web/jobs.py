@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from maquette.errors import MaquetteError, ParameterError
+from maquette.progress import Progress
 from maquette.web.config import Config
 from maquette.web.keeper import tell_parent
 
@@ -230,7 +231,7 @@ def _release(config: Config, order: dict[str, Any]) -> None:
     release.save(folder, replace=True)
 
 
-class _Stages:
+class _Stages(Progress):
     """The stages of a release as the service stores and shows them: no count that depends on the table."""
 
     is_for_holder = False
