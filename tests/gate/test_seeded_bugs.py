@@ -182,7 +182,10 @@ def _(patch):
     changed(patch, prices, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes))
 
 
-@bug("add/remove shift of residuals in bins under replace-one", checks.exactly("residuals in bins, all axes", REP))
+@bug(
+    "add/remove shift of residuals in bins under replace-one",
+    checks.exactly("residuals in bins, all axes", REP),
+)
 def _(patch):
     changed(patch, prices, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes))
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from maquette.core.residuals import MAX_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
 from maquette.core.binned import Binned, count_binned
+from maquette.core.residuals import MAX_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
 from maquette.domain import Attribute, Domain, Kind, Relation
 from support.privacy_lattice import ProjectedNoise, changes, largest_shift, projected
 
