@@ -189,6 +189,67 @@ def verify(
         console.say(f"receipt {head}")
 
 
+@app.command("charge")
+@options.grouped
+def charge(
+    *,
+    location: Location,
+    reason: Annotated[
+        str, typer.Option(help="What it was spent on, and by which program: it stays in the ledger.")
+    ],
+    epsilon: Annotated[float | None, typer.Option(help="A pure epsilon, or one with --delta.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="The delta of that epsilon, in a ledger that counts rho.")
+    ] = None,
+    rho: Annotated[float | None, typer.Option(help="Zero-concentrated, in a ledger that counts rho.")] = None,
+    mu: Annotated[float | None, typer.Option(help="Gaussian differential privacy, with any delta.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="A name of this payment: the same one again is charged once.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Charge what another program spent on the same table, so that one ledger adds up everything.
+
+    The guarantee must hold between the neighbours of this ledger: its relation, and its persons if it protects persons.
+
+    \b
+    Example:
+      maquette ledger charge people.ledger --epsilon 0.2 --reason "OpenDP: mean of age"
+    """
+    from maquette.accounting.elsewhere import spent
+    from maquette.accounting.ledger import Ledger
+    from maquette.core.budget import shares_in_words
+    from maquette.results import wording
+
+    event = spent(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    with Ledger.open(location) as book:
+        entry = book.charge(event, reason=reason, key=key)
+        paid = {"key": entry.key, "sequence": entry.seq, **wording.amounts_of(entry.cost, book)}
+        if as_json:
+            console.say_json(_summary(book) | {"charged": paid})
+            return
+        console.say(f"charged {shares_in_words(entry.cost, book.budget.whole)} of the ledger: {reason}")
+        console.say(f"  {standing_of(book)}")
+        console.say(f"  key {entry.key}")
+
+
+@app.command("export")
+def export(location: Location) -> None:
+    """Show every payment as events of dp_accounting, in JSON: what the ledger counts, in its own order.
+
+    Amounts that are reserved and not yet spent are not among them.
+
+    \b
+    Example:
+      maquette ledger export people.ledger > people.events.json
+    """
+    from maquette.accounting.elsewhere import payments
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        console.say_json(_summary(book) | {"payments": payments(book)})
+
+
 @app.command("recover")
 def recover(location: Location, as_json: AsJson = False) -> None:
     """Continue with a ledger that has lost entries, if there is no newer copy. What was lost is charged in full.

@@ -143,7 +143,10 @@ class GaussianEvent(Event):
     def cost(self, unit: Unit) -> Cost:
         _refuse_pure(unit)
         if unit.is_gaussian:
-            raise MechanismError("this Gaussian noise was planned for a ledger that counts rho")
+            raise MechanismError(
+                "a ledger that counts Gaussian differential privacy has no cost for this rho or delta; state mu or a "
+                "pure epsilon, or use a ledger that counts rho"
+            )
         rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
         return Cost(math.ceil(rho * UNITS), math.ceil(self.total_variation * SLACK_UNITS))
 

@@ -49,6 +49,7 @@ ENTRY_LABELS = {
     "note": "answered before",
     "binding": "what the release states",
     "lost": "entries that were lost",
+    "charge": "another program",
 }
 """Entries of a ledger that ask the table nothing by themselves."""
 

@@ -15,6 +15,7 @@ from maquette.core import _check
 from maquette.core._arguments import checks, checks_arguments
 from maquette.core.budget import Budget, Cost
 from maquette.core.errors import KeyReused, LedgerError, ParameterError, RateExceeded
+from maquette.core.events import Event
 from maquette.core.ledger import create
 from maquette.core.ledger.create import BEFORE_DOMAIN, Identity
 from maquette.core.ledger.decide import Reservation
@@ -335,6 +336,24 @@ class Ledger(LedgerReader):
             return transaction.answer(key, data)
 
         return self._paced(parent, both, key)
+
+    @checks("event", "reason")
+    def charge(self, event: Event, *, reason: str, key: str | None = None) -> Entry:
+        """Pay for what another program spent on the same table, between the neighbours of this ledger.
+
+        What is claimed can be added up here, not checked. Without a key each call is a payment of its own.
+        """
+        check_words(reason=reason)
+        name = key if key is not None else f"charge-{secrets.token_hex(8)}"
+        body = {"ask": "charge", "text": reason} | event.to_dict()
+        request = digest(canonical(body).encode())
+        reservation = _reservation(name, request, event.tag, event.costs(self.budget), body, None)
+
+        def both(transaction: Transaction) -> Entry:
+            entry = transaction.reserve(reservation, pace=None)
+            return transaction.answer(name, b"") if entry.answered is None else entry
+
+        return self._submit(both, name)
 
     @checks("records")
     def record_all(self, records: Sequence[Record], *, parent: str) -> list[Entry]:
