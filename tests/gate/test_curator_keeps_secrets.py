@@ -16,7 +16,7 @@ from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Relation
 from maquette.models.answers import Answers
 from maquette.samplers.draw import EXACT_DRAWS
-from support.privacy_cases import mixed
+from support.privacy_cases import HALVES, mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of
 
@@ -45,6 +45,7 @@ def _ask_all(curator: Curator) -> list[object]:
         curator.size(price=price),
         curator.measure(QUERIES, noise=NoiseRequest("gaussian", price)),
         *curator.measure_residuals([("a",), ("a", "b")], variances=[Fraction(900), Fraction(900)]),
+        *curator.measure_binned_residuals([HALVES], variances=[Fraction(900)]),
         curator.select(QUERIES, guess, price=price),
         curator.largest_error(QUERIES, guess, price=price),
     ]
@@ -89,6 +90,11 @@ def test_only_the_projected_residual_leaves():
     assert residual.axes == (0, 1)
     assert not residual.values.sum(axis=0).any()
     assert not residual.values.sum(axis=1).any()
+    (in_bins,) = curator.measure_binned_residuals([HALVES], variances=[Fraction(900)])
+    assert in_bins.axes == (0, 1)
+    assert in_bins.values.shape == HALVES.shape
+    assert not in_bins.values.sum(axis=0).any()
+    assert not in_bins.values.sum(axis=1).any()
 
 
 @pytest.mark.parametrize("what", ["curator", "table", "engine"])

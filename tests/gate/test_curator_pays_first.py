@@ -29,7 +29,7 @@ from maquette.owner import Table
 from maquette.queries import marginals, weights
 from maquette.queries.base import Group
 from maquette.samplers.draw import EXACT_DRAWS
-from support.privacy_cases import mixed
+from support.privacy_cases import HALVES, mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import (
     LooseEngine,
@@ -65,13 +65,15 @@ def _asks(price: Fraction):
         "cube": lambda c: c.measure(QUERIES, noise=NoiseRequest("cube", price)),
         "gaussian": lambda c: c.measure(QUERIES, noise=NoiseRequest("gaussian", price)),
         "residuals": lambda c: c.measure_residuals([("a",)], variances=[1 / (3 * price)]),
+        "residuals in bins": lambda c: c.measure_binned_residuals([HALVES], variances=[1 / (4 * price)]),
         "select": lambda c: c.select(QUERIES, GUESS, price=price),
         "choose": lambda c: c.choose(ChoiceQuestion("nearest", QUERIES, (GUESS,)), price=price),
         "largest error": lambda c: c.largest_error(QUERIES, GUESS, price=price),
     }
 
 
-PURE_ASKS = [name for name in _asks(Fraction(1)) if name not in ("gaussian", "residuals")]
+CONCENTRATED_ONLY = ("gaussian", "residuals", "residuals in bins")
+PURE_ASKS = [name for name in _asks(Fraction(1)) if name not in CONCENTRATED_ONLY]
 RHO_ASKS = [name for name in _asks(Fraction(1)) if name not in ("laplace", "cube")]
 
 
@@ -151,6 +153,10 @@ class _Witness(LooseEngine):
     def margins(self, margins):
         self._check()
         return super().margins(margins)
+
+    def binned(self, tables):
+        self._check()
+        return super().binned(tables)
 
 
 @pytest.mark.slow
@@ -291,7 +297,7 @@ def test_without_an_envelope_nothing_is_answered():
 
 def test_gaussian_noise_is_not_sold_for_a_pure_budget():
     curator, ledger = _curator(Untouchable(TINY))
-    for ask in ("gaussian", "residuals"):
+    for ask in CONCENTRATED_ONLY:
         with pytest.raises(MechanismError, match="no finite pure epsilon"):
             _asks(Fraction(1, 10))[ask](curator)
     assert not list(ledger.entries(kind="reserve", parent="release"))

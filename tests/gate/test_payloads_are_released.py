@@ -77,6 +77,10 @@ QUESTIONS = {
         lambda c: c.measure_residuals([("a",), ("a", "b")], variances=[Fraction(9), Fraction(900)]),
         lambda r: [from_first_slice(part) for part in r],
     ),
+    "measure_binned_residuals": (
+        lambda c: c.measure_binned_residuals(TABLES, variances=[Fraction(9), Fraction(900)]),
+        lambda r: [from_first_slice(part) for part in r],
+    ),
     "measure_tables": (
         lambda c: c.measure_tables(TABLES, variances=[Fraction(100)] * 2),
         lambda r: [table.values for table in r],
@@ -153,9 +157,10 @@ def last_payload_is(arrays, ledger) -> bool:
     return last_payload(ledger) in (pack(numbers), pack(numbers, fixed=True))
 
 
-def test_a_table_stored_before_its_projection_is_noticed(monkeypatch):
+@pytest.mark.parametrize("name", ["measure_residuals", "measure_binned_residuals"])
+def test_a_table_stored_before_its_projection_is_noticed(name, monkeypatch):
     monkeypatch.setattr(prices, "relative", lambda table, axes: table.ravel())
-    ask, stored = QUESTIONS["measure_residuals"]
+    ask, stored = QUESTIONS[name]
     noticed = 0
     for _ in range(5):
         curator, ledger = fresh()

@@ -182,6 +182,22 @@ def _(patch):
     changed(patch, prices, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes))
 
 
+@bug(
+    "add/remove shift of residuals in bins under replace-one",
+    checks.exactly("residuals in bins, all axes", REP),
+)
+def _(patch):
+    changed(patch, prices, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes))
+
+
+@bug("a record is counted in its bin and in the next", checks.exactly("residuals in bins, all axes"))
+def _(patch):
+    def twice(real):
+        return lambda self, tables: [table + np.roll(table, 1) for table in real(self, tables)]
+
+    changed(patch, vault.MemoryEngine, "binned", twice)
+
+
 @bug("the curator asks for the wrong relation", MARGINALS)
 def _(patch):
     patch.setattr(Curator, "relation", property(lambda self: AR))

@@ -82,6 +82,7 @@ def _(patch):
 
 
 @bug("residuals charged as projected and released as they are", checks.exactly("residuals, all axes"))
+@bug("residuals in bins released as they are", checks.exactly("residuals in bins, all axes"))
 def _(patch):
     def project(table, axes):
         scale = math.prod(table.shape[a] for a in axes)
@@ -91,12 +92,14 @@ def _(patch):
 
 
 @bug("axes projected whose ripple is not negligible", checks.exactly("residuals, no axes"))
+@bug("axes of bins projected whose ripple is not negligible", checks.exactly("residuals in bins, no axes"))
 def _(patch):
     patch.setattr(prices, "projected_axes", lambda sizes, variance: tuple(range(len(sizes))))
     patch.setattr(prices, "ripple", lambda sizes, variance, axes: Fraction(0))
 
 
 @bug("the sampler's gap is not charged to delta", checks.exactly("residuals, all axes"))
+@bug("the sampler's gap is not charged for bins", checks.exactly("residuals in bins, all axes"))
 def _(patch):
     patch.setattr(prices, "ripple", lambda sizes, variance, axes: Fraction(0))
 

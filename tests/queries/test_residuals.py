@@ -8,9 +8,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from maquette.core.binned import Binned, count_binned
 from maquette.core.residuals import MAX_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
-from maquette.domain import Relation
-from support.privacy_lattice import ProjectedNoise, changes, largest_shift
+from maquette.domain import Attribute, Domain, Kind, Relation
+from support.privacy_lattice import ProjectedNoise, changes, largest_shift, projected
 
 pytestmark = pytest.mark.law
 
@@ -42,6 +43,38 @@ def test_shift_is_the_largest_over_all_cells_or_pairs_of_cells(relation):
             assert shift_squared(shape, relation, axes) == expected, (shape, axes)
             checked += 1
     assert checked == sum(4**k * 2**k for k in range(4))
+
+
+LINES = Domain((Attribute("a", Kind.ORDINAL, codes=4), Attribute("b", Kind.ORDINAL, codes=3)))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_shift_of_bins_is_the_largest_over_all_records(relation):
+    """Counted by the gate's own loop, over every way to cut both attributes into bins and every two records."""
+    records = list(itertools.product(range(4), range(3)))
+    apart, narrower = 0, 0
+    for cuts in itertools.product(_cuts(4), _cuts(3)):
+        table = Binned(("a", "b"), cuts)
+        counted = []
+        for a, b in records:
+            columns = {"a": np.array([a], dtype=np.uint8), "b": np.array([b], dtype=np.uint8)}
+            counted.append(count_binned(LINES, columns, [table])[0].reshape(table.shape))
+        for axes in _subsets(table.shape):
+            scale = math.prod(table.shape[axis] for axis in axes)
+            points = [projected(one, axes) for one in counted]
+            moves = points
+            if relation is Relation.REPLACE_ONE:
+                moves = [one - other for one, other in itertools.permutations(points, 2)]
+            largest = Fraction(max(int((move**2).sum()) for move in moves), scale**2)
+            assert largest == shift_squared(table.shape, relation, axes), (cuts, axes)
+            apart += 1
+            narrower += largest < shift_squared((4, 3), relation, axes)
+    assert apart == len(_cuts(4)) * len(_cuts(3)) * 4
+    assert narrower > 0  # bins cost less than codes, so what is asserted is not one figure for all
+
+
+def _cuts(size):
+    return [(0, *inner) for k in range(size) for inner in itertools.combinations(range(1, size), k)]
 
 
 def test_the_add_remove_shift_would_be_caught_under_replace_one():

@@ -18,7 +18,15 @@ from maquette.core.class_errors import ClassSets, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, Norm
-from maquette.core.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
+from maquette.core.measurement import (
+    BinnedResidual,
+    Measurement,
+    NoisyCounts,
+    NoisyTable,
+    Receipt,
+    Residual,
+    Size,
+)
 from maquette.core.residuals import projected_axes, shift_squared
 from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
@@ -88,7 +96,22 @@ class FakeCurator:
     def measure_residuals(
         self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
     ) -> tuple[Residual, ...]:
+        tables = [sum_margin(self.domain, self.histogram, margin) for margin in margins]
         sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
+        parts = self._residuals(tables, sizes, variances)
+        return tuple(Residual(margin, *part) for margin, part in zip(margins, parts, strict=True))
+
+    def measure_binned_residuals(
+        self, binned: Sequence[Binned], *, variances: Sequence[Fraction]
+    ) -> tuple[BinnedResidual, ...]:
+        parts = self._residuals(
+            [self._binned(table) for table in binned], [table.shape for table in binned], variances
+        )
+        return tuple(BinnedResidual(table, *part) for table, part in zip(binned, parts, strict=True))
+
+    def _residuals(
+        self, tables: Sequence[Any], sizes: Sequence[tuple[int, ...]], variances: Sequence[Fraction]
+    ) -> list[Any]:
         axes = [projected_axes(shape, s) for shape, s in zip(sizes, variances, strict=True)]
         self._pay(
             "residuals",
@@ -101,14 +124,13 @@ class FakeCurator:
             ),
         )
         found = []
-        for margin, shape, removed, s in zip(margins, sizes, axes, variances, strict=True):
-            table = sum_margin(self.domain, self.histogram, margin).reshape(shape)
-            noisy = table + self._draw(Gaussian(Fraction(0), s), table.size).reshape(shape)
+        for table, shape, removed, s in zip(tables, sizes, axes, variances, strict=True):
+            noisy = (table.ravel() + self._draw(Gaussian(Fraction(0), s), table.size)).reshape(shape)
             for axis in removed:
                 noisy = noisy * shape[axis] - noisy.sum(axis=axis, keepdims=True)
             denominator = math.prod(shape[axis] for axis in removed)
-            found.append(Residual(margin, removed, noisy, denominator, s, self._receipt()))
-        return tuple(found)
+            found.append((removed, noisy, denominator, s, self._receipt()))
+        return found
 
     def measure_tables(
         self, binned: Sequence[Binned], *, variances: Sequence[Fraction]

@@ -77,6 +77,11 @@ def _measure_residuals(rng: Rng) -> Arguments:
     return {"margins": margins, "variances": _variances(rng, margins)}
 
 
+def _measure_binned_residuals(rng: Rng) -> Arguments:
+    tables = binned(rng)
+    return {"binned": tables, "variances": _variances(rng, tables)}
+
+
 def _measure_tables(rng: Rng) -> Arguments:
     tables = binned(rng)
     return {"binned": tables, "variances": _variances(rng, tables), "note": _note(rng)}
@@ -233,6 +238,7 @@ STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "class_errors": _class_errors,
     "combination_errors": _combination_errors,
     "measure_residuals": _measure_residuals,
+    "measure_binned_residuals": _measure_binned_residuals,
     "measure_tables": _measure_tables,
     "distances": _distances,
     "select_tables": _select_tables,

@@ -80,7 +80,7 @@ def check_moves(method: str, arguments: dict[str, Any], one: Outcome, other: Out
             raise AssertionError(f"{method} looked at the table without a charge")
         return
     event = paid[-1]
-    if method == "measure_residuals":
+    if method in ("measure_residuals", "measure_binned_residuals"):
         apart = [
             [
                 Fraction(int(v), residual.denominator)

@@ -274,6 +274,7 @@ HALVES = Binned(("a", "b"), ((0, 2), (0, 1)))
 WHOLE = Binned(("b", "c"), ((0, 1), (0, 1)))
 LINE = Binned(("a",), ((0, 1, 2),))
 TABLES = [HALVES, WHOLE, LINE]
+THREE_BY_TWO = Binned(("a", "c"), ((0, 1, 2), (0, 1)))
 
 
 def _tables(curator: Any) -> Any:
@@ -363,6 +364,21 @@ QUESTION_CASES = [
         Budget(30.0, DELTA),
         lambda c: c.measure_residuals([("a",), ("b", "c")], variances=[Fraction(1), Fraction(3, 2)]),
     ),
+    Case(
+        "residuals in bins, all axes",
+        CONCENTRATED,
+        lambda c: c.measure_binned_residuals(TABLES, variances=[Fraction(400)] * 3),
+    ),
+    Case(
+        "residuals in bins, some axes",
+        Budget(6.0, DELTA),
+        lambda c: c.measure_binned_residuals([HALVES, THREE_BY_TWO], variances=[Fraction(80), Fraction(7)]),
+    ),
+    Case(
+        "residuals in bins, no axes",
+        Budget(30.0, DELTA),
+        lambda c: c.measure_binned_residuals([HALVES, WHOLE], variances=[Fraction(1), Fraction(3, 2)]),
+    ),
     Case("select, pure", PURE, _select),
     Case("select, rho", CONCENTRATED, _select),
     Case("select signed, pure", PURE, _select_signed),
@@ -444,6 +460,16 @@ GAUSSIAN_CASES = [
         "residuals, no axes, by Gauss",
         Budget(30.0, DELTA, "gaussian"),
         lambda c: c.measure_residuals([("a",), ("b", "c")], variances=[Fraction(1), Fraction(3, 2)]),
+    ),
+    Case(
+        "residuals in bins, all axes, by Gauss",
+        BY_GAUSS,
+        lambda c: c.measure_binned_residuals(TABLES, variances=[Fraction(400)] * 3),
+    ),
+    Case(
+        "residuals in bins, no axes, by Gauss",
+        Budget(30.0, DELTA, "gaussian"),
+        lambda c: c.measure_binned_residuals([HALVES, WHOLE], variances=[Fraction(1), Fraction(3, 2)]),
     ),
     Case("select, by Gauss", BY_GAUSS, _select),
     Case("select signed, by Gauss", BY_GAUSS, _select_signed),

@@ -17,7 +17,7 @@ import numpy as np
 
 from maquette import api
 from maquette.core.budget import SLACK_UNITS, UNITS, Budget
-from maquette.core.measurement import Residual
+from maquette.core.measurement import BinnedResidual, Residual
 from maquette.core.residuals import ripple
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.mechanisms.base import MECHANISMS
@@ -106,7 +106,7 @@ class Run:
     """What one table gave: the private inputs of every draw, and everything that is public."""
 
     calls: tuple[Call, ...]
-    residuals: dict[int, Residual]
+    residuals: dict[int, Residual | BinnedResidual]
     """By the number of the draw that they come from."""
     charges: tuple[tuple[str, int, int], ...]
     public: str
@@ -117,11 +117,17 @@ class WatchingCurator(TapeCurator):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.residuals: dict[int, Residual] = {}
+        self.residuals: dict[int, Residual | BinnedResidual] = {}
 
     def measure_residuals(self, margins: Any, *, variances: Any) -> tuple[Residual, ...]:
         first = len(self._noise.calls)
         released = super().measure_residuals(margins, variances=variances)
+        self.residuals |= dict(enumerate(released, start=first))
+        return released
+
+    def measure_binned_residuals(self, binned: Any, *, variances: Any) -> tuple[BinnedResidual, ...]:
+        first = len(self._noise.calls)
+        released = super().measure_binned_residuals(binned, variances=variances)
         self.residuals |= dict(enumerate(released, start=first))
         return released
 
@@ -193,7 +199,7 @@ def loss(one: Run, other: Run, unit: str) -> Fraction:
 LOSSES = {"epsilon": privacy_loss.pure, "rho": privacy_loss.rho, "mu^2/2": privacy_loss.half_square}
 
 
-def _residual_loss(residual: Residual, one: Call, other: Call, unit: str) -> Fraction:
+def _residual_loss(residual: Residual | BinnedResidual, one: Call, other: Call, unit: str) -> Fraction:
     """Of the projected lattice point, which is all that leaves."""
     shape = residual.values.shape
     apart = projected((one.exact - other.exact).reshape(shape), residual.axes)
@@ -215,7 +221,7 @@ def check_residuals(run: Run) -> None:
             raise Divergence("a residual is not the projection of its draw")
         for axis in residual.axes:
             if residual.values.sum(axis=axis).any():
-                raise Divergence(f"the mean over axis {axis} of {residual.margin} was not removed")
+                raise Divergence(f"the mean over axis {axis} of {residual} was not removed")
         gap += _ripple(shape, _variance(run.calls[i]), residual.axes)
     paid = sum(slack for _, _, slack in run.charges)
     if math.ceil(gap * SLACK_UNITS) > paid:

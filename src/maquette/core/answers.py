@@ -212,6 +212,11 @@ def residuals_request(margins: Sequence[Margin], widths: Sequence[float]) -> dic
     return {"ask": "residuals", "margins": [list(margin) for margin in margins], "sigmas": sigmas}
 
 
+def binned_residuals_request(binned: Sequence[Binned], widths: Sequence[float]) -> dict[str, Any]:
+    """Residuals of tables in bins with noise of their own widths."""
+    return noisy_tables_request(binned, widths) | {"ask": "residuals in bins"}
+
+
 def selection_request(
     binned: Sequence[Binned],
     references: Sequence[NDArray[np.int64]],

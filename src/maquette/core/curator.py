@@ -18,6 +18,7 @@ from maquette.core.answers import (
     Answers,
     ChoiceQuestion,
     answers_request,
+    binned_residuals_request,
     check_answers,
     check_references,
     check_tables,
@@ -56,6 +57,7 @@ from maquette.core.linear_queries import Group, LinearQueries
 from maquette.core.measurement import (
     EPOCH,
     TEST,
+    BinnedResidual,
     Epoch,
     EpochTerms,
     GuessOutcome,
@@ -304,6 +306,24 @@ class Curator(Barrier):
         return tuple(
             Residual(margin, axes, *project(table.reshape(shape), axes), variance, receipt)
             for margin, axes, table, shape, variance in parts
+        )
+
+    def measure_binned_residuals(
+        self, binned: Sequence[Binned], *, variances: Sequence[Fraction]
+    ) -> tuple[BinnedResidual, ...]:
+        """Residuals of tables in bins: integer noise of the given variances on every bin, then the means removed.
+
+        Guarantee: that of `Prices.binned_residuals`; as for `measure_residuals` nothing else may be stored.
+        """
+        plan = self._prices.binned_residuals(self.domain, binned, variances)
+        request = binned_residuals_request(binned, plan.noise.widths)
+        tables, receipt = self._ask(
+            plan.noise.event, request, lambda: plan.draw(self._noise, self._engine.binned(binned))
+        )
+        parts = zip(binned, plan.axes, tables, plan.sizes, plan.noise.variances, strict=True)
+        return tuple(
+            BinnedResidual(table, axes, *project(values.reshape(shape), axes), variance, receipt)
+            for table, axes, values, shape, variance in parts
         )
 
     def measure_tables(

@@ -82,6 +82,18 @@ class Residual:
     receipt: Receipt
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BinnedResidual:
+    """The noisy residual of one table in bins, as `Residual` is that of a margin: whole numbers over `denominator`."""
+
+    binned: Binned
+    axes: tuple[int, ...]
+    values: NDArray[np.int64]
+    denominator: int
+    variance: Fraction
+    receipt: Receipt
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """The number of records: exact where it is public, a paid noisy value where it is private."""

@@ -371,7 +371,22 @@ class Prices:
         """
         bounds.check_margins(domain, margins)
         bounds.check_variances(variances, len(margins), "margin")
-        sizes = tuple(tuple(domain[name].size for name in margin) for margin in margins)
+        return self._projected([tuple(domain[name].size for name in margin) for margin in margins], variances)
+
+    def binned_residuals(
+        self, domain: Universe, tables: Sequence[Binned], variances: Sequence[Fraction]
+    ) -> ResidualPlan:
+        """What residuals of tables in bins with noise of these variances cost together.
+
+        Guarantee: that of `residuals`. A record is in one bin of a table, so the table is the margin of a universe
+            with one code for each bin, on which nothing is different.
+        """
+        check_tables(domain, tables)
+        bounds.check_variances(variances, len(tables), "table")
+        return self._projected([table.shape for table in tables], variances)
+
+    def _projected(self, shapes: Sequence[tuple[int, ...]], variances: Sequence[Fraction]) -> ResidualPlan:
+        sizes = tuple(shapes)
         sigmas, squares = self._sigmas(variances)
         axes = tuple(projected_axes(*part) for part in zip(sizes, squares, strict=True))
         for shape, removed, sigma in zip(sizes, axes, sigmas, strict=True):

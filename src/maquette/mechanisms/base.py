@@ -25,7 +25,7 @@ from maquette.core.class_errors import ClassSets, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import IndependentLaw, NoiseRequest
-from maquette.core.measurement import Measurement, NoisyCounts, NoisyTable, Residual, Size
+from maquette.core.measurement import BinnedResidual, Measurement, NoisyCounts, NoisyTable, Residual, Size
 from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
@@ -76,6 +76,12 @@ class Curator(Protocol):
         self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
     ) -> tuple[Residual, ...]:
         """Noisy residuals of many margins, with integer Gaussian noise of the given variances, in one payment."""
+        ...
+
+    def measure_binned_residuals(
+        self, binned: Sequence[Binned], *, variances: Sequence[Fraction]
+    ) -> tuple[BinnedResidual, ...]:
+        """Noisy residuals of tables in bins, with integer Gaussian noise of the given variances, in one payment."""
         ...
 
     def measure_tables(
