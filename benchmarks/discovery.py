@@ -27,9 +27,8 @@ import polars as pl
 import maquette as mq
 from maquette.core.rows.coding import coders
 from maquette.domain import Domain, Kind
-from maquette.models.answers import SmallDatabase
+from maquette.models.answers import SmallDatabase, decode
 from maquette.releasing.discovery import Discovery
-from maquette.results.release import decode
 from maquette.vault.readers import open_source
 
 TABLES = {"adult_raw": "adult_raw.csv", "flights": "flights.parquet", "nist_acs": "nist_acs.csv"}

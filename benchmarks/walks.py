@@ -82,17 +82,19 @@ def _walk(job: Callable[[int], Any]) -> dict[str, int]:
 def _sculpt(folder: Path, table: mq.Table, turn: int) -> None:
     queries = mq.marginals(table.domain, k=3)
     place = folder / f"sculpt{turn}.ledger"
-    mq.release(table, queries, epsilon=1.0, delta=1e-9, mechanism="sculpt", ledger=place)
+    own = table.for_another_ledger()
+    mq.release(own, queries, epsilon=1.0, delta=1e-9, mechanism="sculpt", ledger=place)
 
 
 def _smalldb(folder: Path, table: mq.Table, turn: int) -> None:
     queries = mq.thresholds(table.domain, "age")
-    mq.release(table, queries, epsilon=1.0, mechanism="smalldb", ledger=folder / f"smalldb{turn}.ledger")
+    own = table.for_another_ledger()
+    mq.release(own, queries, epsilon=1.0, mechanism="smalldb", ledger=folder / f"smalldb{turn}.ledger")
 
 
 def _asking(folder: Path, table: mq.Table) -> Callable[[int], Any]:
     """One new question at a time; the one before it buys the number of records."""
-    session = mq.session(table, epsilon=1.0, ledger=folder / "session.ledger")
+    session = mq.session(table.for_another_ledger(), epsilon=1.0, ledger=folder / "session.ledger")
     texts = ("sex = 'female' and age < 30", "region = 'Hills' and age >= 40")
     return lambda turn: session.ask(texts[turn])
 

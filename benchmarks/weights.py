@@ -16,7 +16,8 @@ import numpy as np
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
-from maquette.models.hypothesis import Hypothesis, Released, hypothesis_for
+from maquette.models.hypothesis import Hypothesis, Released
+from maquette.models.start import hypothesis_for
 from maquette.models.tilting import compile_query, tilt
 from maquette.queries import boxes, where
 from maquette.queries.base import Queries

@@ -25,7 +25,7 @@ from maquette.core.forms import QueryForms
 from maquette.core.noise import Counts, Selection
 from maquette.core.rows.engine import Engine
 from maquette.domain import Domain, Relation
-from maquette.queries.base import Margin
+from maquette.queries.rows import Margin
 from maquette.samplers.draw import EXACT_DRAWS
 
 MAX_STORED_CELLS = 2**24

@@ -59,7 +59,7 @@ _HOMES = {
     "maquette.releasing.planning": ("plan", "required"),
     "maquette.results.release": ("Release",),
     "maquette.results.statements": ("Answer", "Certificate"),
-    "maquette.results.folder": ("load",),
+    "maquette.results.loading": ("load",),
     "maquette.sessions": ("Session",),
     "maquette.sessions.opening": ("session",),
     "maquette.tools.choose": ("choose",),

@@ -53,7 +53,7 @@ from maquette.queries.dimension import (
 from maquette.queries.dimension_interval import dimension_interval as dimension_interval
 from maquette.releasing.discovery import discover as discover
 from maquette.releasing.planning import plan as plan, required as required
-from maquette.results.folder import load as load
+from maquette.results.loading import load as load
 from maquette.results.release import Release as Release
 from maquette.results.statements import Answer as Answer, Certificate as Certificate
 from maquette.sessions import Session as Session

@@ -16,12 +16,12 @@ from maquette.core import budget as unit_module
 from maquette.core import events, prices
 from maquette.core.budget import Unit, share_of_slack
 from maquette.core.curator import Curator
+from maquette.core.forms import Sensitivity
 from maquette.core.laws import NoiseRequest
 from maquette.core.ledger import store
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.mechanisms.base import MECHANISMS, Task
-from maquette.queries.base import Sensitivity
 from maquette.releasing.planning import best_accounting
 from maquette.samplers.draw import EXACT_DRAWS
 from support.cli_files import call, desk, refused

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from maquette.accounting import UNITS
 from maquette.core import prices
 from maquette.core.budget import Unit
+from maquette.core.forms import Sensitivity
 from maquette.core.laws import NoiseRequest, sigma_of
-from maquette.queries.base import Sensitivity
 from maquette.theory.quantiles import law_at
 from support.priced import priced
 

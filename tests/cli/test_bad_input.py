@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from maquette.cli import release
-from maquette.results import keys, replacing
+from maquette.results import answer_file, replacing
 from support.cli_files import CANARY, Desk, call, desk, lines, refused, write_table
 
 
@@ -315,7 +315,7 @@ def test_a_disk_that_is_full_at_the_end_loses_nothing(own, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(keys, "write", full)
+    monkeypatch.setattr(answer_file, "write", full)
     refused(own.release(), "No space left on device", "costs nothing again")
     monkeypatch.undo()
     spent = own.spent()

@@ -229,7 +229,7 @@ def test_plan_backwards(made):
 @pytest.mark.slow
 def test_all_kinds_of_queries_in_one_release(tmp_path):
     from maquette.queries import prefixes, save
-    from maquette.results.folder import load
+    from maquette.results.loading import load
 
     own = desk(tmp_path)
     save(prefixes(load_domain(own), "age"), tmp_path / "w.json")

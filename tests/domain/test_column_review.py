@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from maquette.cli.app import app
 from maquette.cli.review import review_columns
 from maquette.domain import Attribute, Domain, Kind, Never, review
-from maquette.domain.file import to_text
+from maquette.domain.entries import to_text
 from maquette.errors import DomainError
 
 
@@ -81,7 +81,7 @@ def test_a_column_of_a_constraint_is_not_dropped():
 
 
 def test_the_file_has_a_line_for_every_column(tmp_path):
-    text = to_text(drafted())
+    text = to_text(drafted().to_dict())
     assert Domain.from_dict(json.loads(text)) == drafted()
     assert Domain.from_dict(json.loads(text)).notes == drafted().notes
     assert len([line for line in text.splitlines() if '"name"' in line]) == 2

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import maquette as mq
 from maquette.domain import Attribute, Determines, Domain, Kind, Never
 from maquette.domain.constraint import complete
-from maquette.domain.file import check
+from maquette.domain.remarks import check
 from maquette.errors import DomainError, MechanismError
 from maquette.mechanisms import postprocess
 from maquette.models import constraints as ready

@@ -12,7 +12,8 @@ from maquette.core.values import cells, spelling
 from maquette.domain import Attribute, Domain, Kind, Never, Persons, Relation
 from maquette.domain import constraint as constraints
 from maquette.domain.constraint import Cells, complete, parse, resolve
-from maquette.domain.file import check, parse_attribute
+from maquette.domain.entries import parse_attribute
+from maquette.domain.remarks import check
 from maquette.domain.review import usual_scale
 from maquette.errors import DomainError, ParameterError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from maquette.domain import Domain
-from maquette.domain.file import check
+from maquette.domain.remarks import check
 from maquette.models import constraints
 
 FOLDER = Path(__file__).parents[2] / "docs" / "domains"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.file import check, is_round
+from maquette.domain.remarks import check, is_round
 
 GOOD = Attribute("region", Kind.CATEGORICAL, categories=("north", "south"), nullable=True, overflow=True)
 NUMBER: Any = {"kind": Kind.NUMERIC, "bounds": (0, 100), "bins": 10, "nullable": True, "overflow": True}

@@ -13,7 +13,7 @@ import pytest
 
 from maquette.errors import ReleaseError
 from maquette.queries import where
-from maquette.results import document, folder, knowledge
+from maquette.results import document, knowledge, loading
 
 HOMES = {
     file.parent.name: file.parent for file in sorted(Path(__file__).parent.glob("releases*/*/expected.json"))
@@ -41,7 +41,7 @@ def test_there_is_a_folder_of_every_format():
 
 @pytest.mark.parametrize(("version", "name"), EXPECTED)
 def test_it_loads_and_says_what_it_said(version, name):
-    release, facts = folder.load(HOMES[version] / name), EXPECTED[version, name]
+    release, facts = loading.load(HOMES[version] / name), EXPECTED[version, name]
     assert release.database is None or set(release.database.columns) == set(release.workload.attributes)
     assert release.mechanism == facts["mechanism"]
     assert release.guarantee.alpha == facts["guarantee"]
@@ -53,7 +53,7 @@ def test_it_loads_and_says_what_it_said(version, name):
 
 @pytest.mark.parametrize(("version", "name"), EXPECTED)
 def test_it_answers_as_it_did(version, name):
-    release = folder.load(HOMES[version] / name)
+    release = loading.load(HOMES[version] / name)
     for question, (value, error, source) in EXPECTED[version, name]["questions"].items():
         if question in MADE_UP.get((version, name), ()):
             with pytest.raises(ReleaseError, match="not measured by this release"):
@@ -72,7 +72,7 @@ def test_it_answers_as_it_did(version, name):
 )
 def test_a_certificate_beside_a_histogram_takes_a_quarter_of_the_chance_and_no_more(question, alone):
     """`alone` is what the noise says with the whole chance; the first question is one of the workload's."""
-    release = folder.load(HOMES["format1"] / "histogram")
+    release = loading.load(HOMES["format1"] / "histogram")
     query = where(release.workload.domain, question)
     among = release.workload.count if query.attributes == ("sex",) else 1
 
@@ -87,7 +87,7 @@ def test_a_certificate_beside_a_histogram_takes_a_quarter_of_the_chance_and_no_m
 
 @pytest.mark.parametrize(("version", "name"), EXPECTED)
 def test_it_can_be_reported_and_saved_again(version, name, tmp_path):
-    release = folder.load(HOMES[version] / name)
+    release = loading.load(HOMES[version] / name)
     assert release.headline in release.report().replace("\u00a0", " ")
-    again = folder.load(release.save(tmp_path / "again", report=False))
+    again = loading.load(release.save(tmp_path / "again", report=False))
     assert document.dump(again) == document.dump(release)

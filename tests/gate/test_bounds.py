@@ -16,6 +16,7 @@ from maquette.core.budget import Budget
 from maquette.core.curator import OnlineCurator
 from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import NoiseRequest
+from maquette.core.linear_queries import Group
 from maquette.core.measurement import EpochTerms, Receipt
 from maquette.core.noise import SystemNoise
 from maquette.core.residuals import MAX_DENOMINATOR
@@ -28,7 +29,6 @@ from maquette.errors import MaquetteError, MechanismError, ParameterError, Sourc
 from maquette.models.answers import Answers
 from maquette.owner import Table
 from maquette.queries import halfspaces, marginals, prefixes, weights, where
-from maquette.queries.base import Group
 from maquette.samplers.check import MAX_NESTING
 from maquette.samplers.draw import EXACT_DRAWS
 from maquette.samplers.structures import Candidates, Draw, Forest, Listed, Nested, Thresholds

@@ -14,6 +14,7 @@ from maquette.core.answers import ChoiceQuestion
 from maquette.core.budget import Budget
 from maquette.core.curator import Curator
 from maquette.core.laws import NoiseRequest
+from maquette.core.linear_queries import Group
 from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import (
@@ -27,7 +28,6 @@ from maquette.errors import (
 from maquette.models.answers import Answers
 from maquette.owner import Table
 from maquette.queries import marginals, weights
-from maquette.queries.base import Group
 from maquette.samplers.draw import EXACT_DRAWS
 from support.privacy_cases import HALVES, mixed
 from support.privacy_conformance import TINY

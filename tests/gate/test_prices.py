@@ -11,11 +11,11 @@ from maquette.core import prices as calibrate
 from maquette.core.binned import Binned
 from maquette.core.bounds import WIDEST
 from maquette.core.budget import UNITS, Unit
+from maquette.core.forms import Sensitivity
 from maquette.core.inversion import exp_minus
 from maquette.core.laws import float_up, sigma_of, sqrt_up
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
-from maquette.queries.base import Sensitivity
 
 pytestmark = pytest.mark.law
 

@@ -16,7 +16,7 @@ from maquette.mechanisms.base import Task
 from maquette.mechanisms.smalldb import SMALLDB
 from maquette.mechanisms.tree import MAX_ROWS, TREE
 from maquette.queries import ranges
-from maquette.queries.base import MAX_ANSWERS
+from maquette.queries.rows import MAX_ANSWERS
 
 CELLS, N = 30_000, 4_000
 

@@ -7,7 +7,8 @@ import pytest
 
 from maquette.errors import MaquetteError, ParameterError, WorkloadError
 from maquette.models.dense import Dense, Target
-from maquette.models.hypothesis import Released, hypothesis_for
+from maquette.models.hypothesis import Released
+from maquette.models.start import hypothesis_for
 from maquette.queries import boxes, marginals, prefixes, union
 from support.online_universe import entropy, exact, kinds_of_query, lumpy, random_box, universe
 

@@ -8,7 +8,8 @@ import pytest
 from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase
 from maquette.models.dense import Target
-from maquette.models.hypothesis import LOG_MIXING, MIXING, Prior, Released, hypothesis_for
+from maquette.models.hypothesis import LOG_MIXING, MIXING, Prior, Released
+from maquette.models.start import hypothesis_for
 from maquette.models.version_space import VersionSpace, lower_median, version_space_for
 from maquette.queries import where
 from support.online_universe import universe

@@ -26,8 +26,8 @@ from maquette.models.residual import (
     reconstruct,
 )
 from maquette.queries import marginals, points, prefixes
-from maquette.queries.base import sum_margin
-from maquette.results.folder import model_from_arrays
+from maquette.queries.rows import sum_margin
+from maquette.results.loading import model_from_arrays
 from maquette.theory import quantiles
 
 PAID = Receipt(1, "test")

@@ -7,7 +7,8 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.models.hypothesis import Released, hypothesis_for
+from maquette.models.hypothesis import Released
+from maquette.models.start import hypothesis_for
 from maquette.models.version_space import VersionSample
 from maquette.models.weighted import WeightedRows, _members, _Work
 from maquette.queries import boxes, marginals, where

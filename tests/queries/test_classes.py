@@ -12,7 +12,7 @@ import pytest
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import Sensitivity, base
+from maquette.queries import Sensitivity, rows
 
 SURVEY = Domain(
     (
@@ -246,7 +246,7 @@ def test_conjunctions_of_a_thousand_attributes_are_known():
 
 
 def test_the_number_of_answers_at_once_is_limited(monkeypatch):
-    monkeypatch.setattr(base, "MAX_ANSWERS", 9)
+    monkeypatch.setattr(rows, "MAX_ANSWERS", 9)
     with pytest.raises(WorkloadError, match="10 queries are too many to answer at once"):
         mq.prefixes(SURVEY, "age").on_histogram(np.zeros(SURVEY.shape))
 

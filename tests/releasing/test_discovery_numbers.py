@@ -9,7 +9,7 @@ import pytest
 
 import maquette as mq
 from maquette.discovery.curator import DiscoveryCurator
-from maquette.domain.file import check
+from maquette.domain.remarks import check
 from maquette.releasing import discovery
 from support.privacy_doubles import RecordingNoise, ReplayingNoise
 

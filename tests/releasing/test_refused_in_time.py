@@ -10,7 +10,7 @@ import maquette as mq
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError, ParameterError
-from maquette.results import folder
+from maquette.results import loading
 from support.cli_files import Desk, call, refused, write_domain, write_table
 from support.made_release import toy_columns, toy_domain
 
@@ -51,7 +51,7 @@ def test_a_key_whose_parts_would_be_too_long_reserves_nothing(tmp_path, length):
 def test_the_longest_key_works(tmp_path):
     made = mq.release(table(), QUERIES, epsilon=1.0, ledger=tmp_path / "x.ledger", key="k" * 180)
     assert made.parameters["key"] == "k" * 180
-    assert folder.load(made.save(tmp_path / "a"), ledger=tmp_path / "x.ledger").checked == "bound"
+    assert loading.load(made.save(tmp_path / "a"), ledger=tmp_path / "x.ledger").checked == "bound"
 
 
 # --- memory ---
@@ -106,16 +106,16 @@ def test_a_small_release_has_room_under_any_limit(tmp_path):
 @pytest.mark.slow
 def test_a_command_replaces_another_release_only_if_asked_to(own, monkeypatch):
     assert own.release("--total-epsilon", 3).code == 0
-    before = folder.load(own.place).parameters["key"]
+    before = loading.load(own.place).parameters["key"]
     assert own.release("--total-epsilon", 3, replace=False).code == 0  # the same command again
     with monkeypatch.context() as patch:
         unread(patch)
         refused(own.release("--key", "other", replace=False), "holds another release", "--replace")
-    assert folder.load(own.place).parameters["key"] == before
+    assert loading.load(own.place).parameters["key"] == before
     with Ledger.open(own.ledger) as book:
         assert book.find("other") is None  # nothing was reserved or paid
     assert own.release("--key", "other").code == 0
-    assert folder.load(own.place).parameters["key"] == "other"
+    assert loading.load(own.place).parameters["key"] == "other"
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.core.budget import UNITS
 from maquette.releasing import planning
 from maquette.releasing.certify import SHARE
-from maquette.results import binding
-from maquette.results import folder as store
+from maquette.results import binding, loading
 from support.cli_files import call, refused
 from support.edited_folder import edit_arrays, edit_json, edit_table
 from support.made_release import toy_columns, toy_domain
@@ -176,7 +175,7 @@ def test_another_ledger_is_refused_and_one_beside_is_passed_over(own):
 
 def test_the_digest_of_a_release_is_that_of_its_folder(home):
     loaded = mq.load(home / "people.maquette")
-    assert binding.content_digest(loaded) == store._stored(home / "people.maquette").digest()
+    assert binding.content_digest(loaded) == loading._stored(home / "people.maquette").digest()
 
 
 def test_the_binding_costs_nothing_and_is_shown(home):

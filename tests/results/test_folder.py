@@ -18,7 +18,7 @@ from maquette.errors import ReleaseError
 from maquette.models.answers import Answers
 from maquette.models.histogram import HistogramModel
 from maquette.queries import marginals
-from maquette.results import Certificate, Guarantee, Release, document, keys, replacing
+from maquette.results import Certificate, Guarantee, Release, answer_file, document, loading, replacing
 from maquette.results import folder as store
 from support.edited_folder import mend_hashes, places, value_at, write_at
 from support.made_release import toy_release
@@ -57,7 +57,7 @@ def same(a: Release, b: Release) -> None:
 )
 def test_what_is_saved_is_loaded(tmp_path, changes):
     release = toy_release(**changes)
-    loaded = store.load(release.save(tmp_path / "a", report=False))
+    loaded = loading.load(release.save(tmp_path / "a", report=False))
     if "parameters" in changes:
         assert loaded.parameters == {"sigma": 2.5, "share": "1/3", "list": [1, [2, 3]]}
         loaded = toy_release(**changes)
@@ -67,20 +67,20 @@ def test_what_is_saved_is_loaded(tmp_path, changes):
 def test_a_release_of_answers_only_has_no_rows_file(tmp_path):
     place = toy_release(rows=False).save(tmp_path / "a", report=False)
     assert not (place / store.ROWS).exists()
-    assert store.load(place).database is None
+    assert loading.load(place).database is None
 
 
 def test_answers_over_a_large_denominator_keep_all_digits(tmp_path):
     release = toy_release(rows=False)
     wide = Answers(release.answers.numerators * 2**20 + 1, 2**50)
     saved = toy_release(rows=False, answers=wide).save(tmp_path / "a", report=False)
-    assert np.array_equal(store.load(saved).answers.numerators, wide.numerators)
+    assert np.array_equal(loading.load(saved).answers.numerators, wide.numerators)
 
 
 def test_stored_deviations_are_never_smaller(tmp_path):
     exact = np.linspace(0.1, 0.2, toy_release().workload.count) / 3
     saved = toy_release(deviations=exact).save(tmp_path / "a", report=False)
-    loaded = store.load(saved).deviations
+    loaded = loading.load(saved).deviations
     assert loaded is not None
     assert (loaded.astype(np.float64) >= exact).all()
     assert (loaded <= exact * (1 + 1e-6)).all()
@@ -120,7 +120,7 @@ def test_an_older_release_is_replaced_and_nothing_else_stays(tmp_path):
     place = tmp_path / "a"
     toy_release().save(place, report=False)
     toy_release(rows=False).save(place, report=False, replace=True)
-    assert store.load(place).database is None
+    assert loading.load(place).database is None
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
@@ -137,13 +137,13 @@ def test_another_release_is_not_replaced_unless_that_is_asked_for(tmp_path):
     ):
         with pytest.raises(ReleaseError, match=r"holds another release, which is not overwritten.*--replace"):
             act()
-    assert store.load(place).parameters == {"key": "one"}
+    assert loading.load(place).parameters == {"key": "one"}
     store.check_place(place, key="one")
     toy_release(parameters={"key": "one"}, notes=("again",)).save(place, report=False)
-    assert store.load(place).notes == ("again",)
+    assert loading.load(place).notes == ("again",)
     store.check_place(place, replace=True)
     other.save(place, report=False, replace=True)
-    assert store.load(place).parameters == {"key": "two"}
+    assert loading.load(place).parameters == {"key": "two"}
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
@@ -167,14 +167,14 @@ def test_an_empty_folder_is_a_fine_place(tmp_path):
     place.mkdir()
     store.check_place(place)
     toy_release().save(place, report=False)
-    assert store.load(place).workload.count == 84
+    assert loading.load(place).workload.count == 84
 
 
 def full_disk(*_args: object, **_kwargs: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-STEPS = ((keys, "write"), (store, "_write_rows"), (replacing, "sync"), (replacing, "move"))
+STEPS = ((answer_file, "write"), (store, "_write_rows"), (replacing, "sync"), (replacing, "move"))
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step[1])
@@ -189,7 +189,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, step, before):
     monkeypatch.undo()
     assert [p.name for p in tmp_path.iterdir()] == (["a"] if before else [])
     if before:
-        assert store.load(place).mechanism == "older"
+        assert loading.load(place).mechanism == "older"
 
 
 def test_a_failed_second_rename_puts_the_old_release_back(tmp_path, monkeypatch):
@@ -206,7 +206,7 @@ def test_a_failed_second_rename_puts_the_old_release_back(tmp_path, monkeypatch)
     with pytest.raises(ReleaseError, match="No space left"):
         toy_release().save(place, report=False, replace=True)
     monkeypatch.undo()
-    assert store.load(place).mechanism == "older"
+    assert loading.load(place).mechanism == "older"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
@@ -233,9 +233,9 @@ def test_write_text_is_whole_or_nothing(tmp_path, monkeypatch):
 
 def test_an_absent_or_foreign_folder_is_refused(tmp_path):
     with pytest.raises(ReleaseError, match="no release at"):
-        store.load(tmp_path / "absent")
+        loading.load(tmp_path / "absent")
     with pytest.raises(ReleaseError, match="not a release folder"):
-        store.load(tmp_path)
+        loading.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -248,10 +248,10 @@ def test_every_file_is_checked(folder, name):
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     with pytest.raises(ReleaseError, match=f"{name} was changed"):
-        store.load(folder)
+        loading.load(folder)
     file.unlink()
     with pytest.raises(ReleaseError, match=f"lacks the file {name}"):
-        store.load(folder)
+        loading.load(folder)
 
 
 def rewrite(folder: Path, **changes: object) -> None:
@@ -280,7 +280,7 @@ def rewrite(folder: Path, **changes: object) -> None:
 def test_a_wrong_document_is_refused(folder, changes, message):
     rewrite(folder, **changes)
     with pytest.raises(ReleaseError, match=message):
-        store.load(folder)
+        loading.load(folder)
 
 
 def test_a_manifest_with_any_other_value_is_refused_without_a_ledger(folder):
@@ -291,9 +291,9 @@ def test_a_manifest_with_any_other_value_is_refused_without_a_ledger(folder):
     for place in fields:
         write_at(folder, place, another(value_at(data, place)))
         with pytest.raises(ReleaseError):
-            store.load(folder)
+            loading.load(folder)
         (folder / store.MANIFEST).write_text(manifest)
-    store.load(folder)
+    loading.load(folder)
 
 
 def another(value: object) -> object:
@@ -315,32 +315,32 @@ def test_a_field_more_or_less_is_refused_without_a_ledger(folder):
         data = {k: v for k, v in (json.loads(manifest) | changes).items() if v != "gone"}
         (folder / store.MANIFEST).write_text(json.dumps(data))
         with pytest.raises(ReleaseError, match=r"release.json was changed"):
-            store.load(folder)
+            loading.load(folder)
 
 
 def test_a_folder_of_an_earlier_version_has_no_seal_and_a_seal_is_not_dropped(folder):
     listed = json.loads((folder / store.MANIFEST).read_text())["files"]
     rewrite(folder, files={name: listed[name] for name in listed if name != store.SEAL}, watermark="edited")
     with pytest.raises(ReleaseError, match=r"release.json was changed"):
-        store.load(folder)
+        loading.load(folder)
     (folder / store.SEAL).unlink()
-    assert store.load(folder).watermark == "edited"
+    assert loading.load(folder).watermark == "edited"
 
 
 def test_files_outside_the_folder_are_refused(folder):
     listed = json.loads((folder / store.MANIFEST).read_text())["files"]
     rewrite(folder, files=listed | {"../secret": "00"})
     with pytest.raises(ReleaseError, match="lacks the file"):
-        store.load(folder)
+        loading.load(folder)
 
 
 def test_a_document_that_is_not_json_is_refused(folder):
     (folder / store.MANIFEST).write_text("{")
     with pytest.raises(ReleaseError, match="cannot be read as JSON"):
-        store.load(folder)
+        loading.load(folder)
     (folder / store.MANIFEST).write_text("[]")
     with pytest.raises(ReleaseError, match="expected a format number"):
-        store.load(folder)
+        loading.load(folder)
 
 
 def test_codes_outside_the_domain_are_refused(tmp_path):
@@ -360,7 +360,7 @@ def _codes_file(release: Release, tmp_path: Path) -> Path:
 
 
 def test_a_saved_release_answers_like_the_first(folder):
-    first, second = toy_release(), store.load(folder)
+    first, second = toy_release(), loading.load(folder)
     for query in ("sex = 'Male'", "age >= 60 and sex = 'Male'", "region = 'west' or age < 20"):
         assert first.answer(query) == second.answer(query)
 
@@ -374,7 +374,7 @@ def test_a_million_noisy_answers_take_eight_bytes_each_with_their_keys(tmp_path)
     )
     place = release.save(tmp_path / "a", report=False)
     assert (place / store.ANSWERS).stat().st_size < 8.4 * 10**6
-    assert np.array_equal(store.load(place).answers.numerators, noisy)
+    assert np.array_equal(loading.load(place).answers.numerators, noisy)
 
 
 def test_a_model_is_stored_and_answers_as_before(tmp_path):
@@ -384,7 +384,7 @@ def test_a_model_is_stored_and_answers_as_before(tmp_path):
         release.domain, release.domain.names, cells, Gaussian(Fraction(1), Fraction(9)), release.size
     )
     first = toy_release(model=model, certificate=None)
-    second = store.load(first.save(tmp_path / "a", report=False))
+    second = loading.load(first.save(tmp_path / "a", report=False))
     answer = second.answer("sex = 'Male' and age >= 60")
     assert answer.source == "model"
     assert answer == first.answer("sex = 'Male' and age >= 60")
@@ -397,4 +397,4 @@ def test_an_unknown_model_is_refused(tmp_path):
 
     place = toy_release(model=Strange()).save(tmp_path / "a", report=False)
     with pytest.raises(ReleaseError, match="strange"):
-        store.load(place)
+        loading.load(place)

@@ -14,7 +14,7 @@ import pytest
 
 import maquette as mq
 from maquette.errors import MaquetteError
-from maquette.results import document
+from maquette.results import document, loading
 from maquette.results import folder as store
 from support import hostile_folder
 from support.edited_folder import edit_json, mend_hashes
@@ -114,11 +114,11 @@ def test_a_header_of_72_tebibytes_is_refused_before_memory_is_taken(folders, tmp
     hostile_folder._raw(folder / "model.npz", arrays, "cells", "huge")
     mend_hashes(folder)
     with pytest.raises(mq.ReleaseError, match="something else than arrays"):
-        store.load(folder)
+        loading.load(folder)
     hostile_folder._raw(folder / "model.npz", arrays, "cells", "huge", more=False)
     mend_hashes(folder)
     with pytest.raises(mq.ReleaseError, match="declares another size"):
-        store.load(folder)
+        loading.load(folder)
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_rows_that_nothing_declares_are_not_read(folders, tmp_path, monkeypatch)
     mend_hashes(folder)
     monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", lambda *_, **__: pytest.fail("read"))
     with pytest.raises(mq.ReleaseError, match="rows where the release declares"):
-        store.load(folder)
+        loading.load(folder)
 
 
 def test_what_does_not_fit_into_memory_is_refused(folders, tmp_path, monkeypatch):
@@ -140,7 +140,7 @@ def test_what_does_not_fit_into_memory_is_refused(folders, tmp_path, monkeypatch
 
     monkeypatch.setattr("psutil.virtual_memory", lambda: Little)
     with pytest.raises(mq.ReleaseError, match="GB of memory are free"):
-        store.load(folder)
+        loading.load(folder)
 
 
 @pytest.mark.parametrize("depth", [document.MAX_DEPTH, 2_000, 100_000])
@@ -152,45 +152,45 @@ def test_deep_documents_are_refused(folders, tmp_path, name, depth):
     if name != "release.json":
         mend_hashes(folder)
     with pytest.raises(mq.ReleaseError, match=r"nested deeper|cannot be read as JSON"):
-        store.load(folder)
+        loading.load(folder)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\udfff tail", "a\ud83d"])
 def test_half_characters_are_refused(folders, tmp_path, text):
     folder = copied(folders, "union", tmp_path)
     edit_json(folder, "release.json", lambda d: d.update(notes=["\U0001f600 is whole"]))
-    assert store.load(folder).notes == ("\U0001f600 is whole",)
+    assert loading.load(folder).notes == ("\U0001f600 is whole",)
     edit_json(folder, "release.json", lambda d: d.update(notes=[text]))
     with pytest.raises(mq.ReleaseError, match="cannot be read as JSON"):
-        store.load(folder)
+        loading.load(folder)
 
 
 def test_numbers_too_small_for_words_are_refused(folders, tmp_path):
     folder = copied(folders, "union", tmp_path)
     edit_json(folder, "release.json", lambda d: d["guarantee"].update(alpha=1e-320))
     with pytest.raises(mq.ReleaseError, match=r"guarantee\.alpha"):
-        store.load(folder)
+        loading.load(folder)
 
 
 def test_long_documents_are_refused_unread(folders, tmp_path, monkeypatch):
     folder = copied(folders, "union", tmp_path)
     monkeypatch.setattr(document, "MAX_TEXT", 100)
     with pytest.raises(mq.ReleaseError, match="more than the 100"):
-        store.load(folder)
+        loading.load(folder)
 
 
 def test_messages_are_bounded(folders, tmp_path):
     folder = copied(folders, "union", tmp_path)
     edit_json(folder, "release.json", lambda d: d.update(relation="r" * 10**6))
     with pytest.raises(mq.ReleaseError) as raised:
-        store.load(folder)
+        loading.load(folder)
     assert len(str(raised.value)) < 3_000
     text = json.loads((folder / "domain.json").read_text())
     text["attributes"][0]["kind"] = "k" * 10**6
     (folder / "domain.json").write_text(json.dumps(text))
     mend_hashes(folder)
     with pytest.raises(mq.ReleaseError) as raised:
-        store.load(folder)
+        loading.load(folder)
     assert len(str(raised.value)) < 3_000
 
 
@@ -199,16 +199,16 @@ def test_a_denominator_is_a_whole_number(folders, tmp_path, value):
     folder = copied(folders, "union", tmp_path)
     edit_json(folder, "release.json", lambda d: d["answers"].update(denominator=value))
     with pytest.raises(mq.ReleaseError, match=r"answers\.denominator"):
-        store.load(folder)
+        loading.load(folder)
 
 
 def test_a_sparse_file_is_not_hashed(folders, tmp_path, monkeypatch):
     folder = copied(folders, "union", tmp_path)
     with (folder / "workload.json").open("ab") as stream:
         stream.truncate(20 * 10**9)
-    hashed = store._sha256
+    hashed = store.file_hash
     monkeypatch.setattr(
-        store, "_sha256", lambda p: pytest.fail("hashed") if p.name == "workload.json" else hashed(p)
+        store, "sha256", lambda p: pytest.fail("hashed") if p.name == "workload.json" else hashed(p)
     )
     with pytest.raises(mq.ReleaseError, match="20,000,000,000 bytes"):
-        store.load(folder)
+        loading.load(folder)

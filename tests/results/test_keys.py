@@ -9,7 +9,8 @@ import pytest
 
 import maquette as mq
 from maquette.errors import ReleaseError
-from maquette.results.keys import answer_tables, check_described, key_batches
+from maquette.results.answer_file import answer_tables, check_described
+from maquette.results.columns import key_batches
 from support.made_release import toy_domain, toy_release
 
 DOMAIN = toy_domain()

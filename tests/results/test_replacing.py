@@ -14,7 +14,7 @@ import pytest
 
 from maquette.errors import ReleaseError
 from maquette.results import folder as store
-from maquette.results import replacing
+from maquette.results import loading, replacing
 from support.made_release import toy_release
 
 KILLED = """
@@ -66,9 +66,9 @@ def test_a_killed_writer_leaves_a_whole_release_and_its_litter_is_cleared(tmp_pa
     toy_release(mechanism="older").save(place, report=False)
     kill_a_writer(point, place)
     assert len(names(tmp_path)) > 1  # it was in the middle of it
-    assert store.load(place).mechanism == POINTS[point]
+    assert loading.load(place).mechanism == POINTS[point]
     toy_release(mechanism="third").save(place, report=False, replace=True)
-    assert store.load(place).mechanism == "third"
+    assert loading.load(place).mechanism == "third"
     assert names(tmp_path) == ["a"]
 
 
@@ -80,7 +80,7 @@ def test_a_release_that_stepped_aside_is_found_by_the_next_writer_too(tmp_path):
     assert not place.exists()
     with pytest.raises(ReleaseError, match="holds another release"):
         toy_release(mechanism="third", receipts=()).save(place, report=False)
-    assert store.load(place).mechanism == "older"
+    assert loading.load(place).mechanism == "older"
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_release_that_was_deleted_does_not_come_back(tmp_path):
     kill_a_writer("before the old one is removed", place)
     place.rename(tmp_path / "elsewhere")
     with pytest.raises(ReleaseError, match="no release at"):
-        store.load(place)
+        loading.load(place)
 
 
 def test_other_files_of_like_names_stay(tmp_path):
@@ -155,7 +155,7 @@ def test_who_reads_between_two_renames_waits_for_the_writer(tmp_path, monkeypatc
     )
     writer.start()
     assert is_aside.wait(30)
-    assert store.load(place).mechanism == "newer"
+    assert loading.load(place).mechanism == "newer"
     writer.join()
     assert names(tmp_path) == ["a"]
 

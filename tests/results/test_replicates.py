@@ -7,7 +7,7 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, ReleaseError
 from maquette.models.residual import ResidualModel
-from maquette.results.folder import load
+from maquette.results.loading import load
 from maquette.results.replicates import combine
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.refit import clear_pairs, refit

@@ -15,7 +15,7 @@ from maquette.models.answers import Answers, Unlisted
 from maquette.queries import marginals
 from maquette.results import Certificate, Guarantee, RowsDistance
 from maquette.results.document import dump
-from maquette.results.folder import load
+from maquette.results.loading import load
 from maquette.results.release import distance, with_distance
 from support.made_release import toy_release
 

@@ -20,7 +20,7 @@ from maquette.mechanisms.base import MECHANISMS
 from maquette.models import constraints
 from maquette.models.answers import SmallDatabase, generator
 from maquette.queries import marginals, predicates, prefixes, union, weights
-from maquette.results import folder as store
+from maquette.results import loading
 from support.edited_folder import edit_json
 
 DOMAIN = Domain(
@@ -81,7 +81,7 @@ def test_every_mechanism_holds_and_answers_what_it_measured(name, queries, looke
     assert release.database is not None
     assert set(release.database.columns) == measured
     assert set(release.rows.column_names) == measured
-    again = store.load(release.save(tmp_path / "made", report=False))
+    again = loading.load(release.save(tmp_path / "made", report=False))
     assert set(pq.read_table(tmp_path / "made" / "rows.parquet").column_names) == measured
     document = json.loads((tmp_path / "made" / "release.json").read_text())
     assert set(document["attributes"]["measured"]) == measured
@@ -113,7 +113,7 @@ def test_an_older_folder_stops_showing_what_it_made_up(tmp_path):
     invented = {n: release.database.columns.get(n, np.zeros(m, np.uint8)) for n in DOMAIN.names}
     pq.write_table(pa.table(invented), folder / "codes.parquet")
     edit_json(folder, "release.json", lambda manifest: manifest.pop("attributes"))
-    old: Any = store.load(folder)
+    old: Any = loading.load(folder)
     assert tuple(old.database.columns) == old.measured == ("age",)
     with pytest.raises(ReleaseError, match="race was not measured"):
         old.answer("race = 1")

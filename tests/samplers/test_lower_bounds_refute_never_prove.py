@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 from maquette.core import prices
+from maquette.core.forms import Sensitivity
 from maquette.core.noise import SystemNoise
-from maquette.queries.base import Sensitivity
 from support.zcdp import delta_of_rho
 
 pytestmark = pytest.mark.privacy

@@ -18,6 +18,7 @@ from maquette.core.class_errors import ClassSets, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, Norm
+from maquette.core.linear_queries import Group
 from maquette.core.measurement import (
     BinnedResidual,
     Measurement,
@@ -32,7 +33,8 @@ from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers
-from maquette.queries.base import Group, Margin, Queries, sum_margin
+from maquette.queries.base import Queries
+from maquette.queries.rows import Margin, sum_margin
 from maquette.samplers.structures import Draw
 from maquette.theory import quantiles
 from support.seeded import SeededNoise

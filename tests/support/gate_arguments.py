@@ -14,10 +14,10 @@ from maquette.core.binned import Binned
 from maquette.core.bodies import Body
 from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import NoiseRequest
+from maquette.core.linear_queries import Group
 from maquette.core.measurement import EpochTerms, Receipt
 from maquette.core.weighting import Weighting
 from maquette.models.answers import Answers
-from maquette.queries.base import Group
 from maquette.queries.classes import CLASSES as QUESTION_CLASSES
 from maquette.samplers import structures as public
 from support.gate_world import DOMAIN, OTHER, databases

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from maquette.core.binned import Binned
 from maquette.domain import Domain
+from maquette.queries.base import union
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import where
-from maquette.queries.workload import union
 
 TENTHS = [i / 10 for i in range(11)] + [0.7 * i / 7 for i in range(8)]
 BORDERS = TENTHS + [math.nextafter(x, -9) for x in TENTHS] + [math.nextafter(x, 9) for x in TENTHS]

@@ -20,12 +20,13 @@ from maquette.core.class_errors import ReleasedTables
 from maquette.core.combinations import ReleasedRows, axes_of
 from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import NoiseRequest
+from maquette.core.linear_queries import Group
 from maquette.core.measurement import Receipt
 from maquette.domain import Domain
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
-from maquette.queries.base import Group, Queries
+from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, class_sets
 from maquette.samplers.structures import (
     Base,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maquette.domain import Domain, Kind
-from maquette.domain.file import check
+from maquette.domain.remarks import check
 from maquette.domain.review import MISSING_WORDS, SCALES, named_numbers, usual_scale
 from maquette.errors import DomainError, SourceError
 from maquette.owner import open as open_table

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maquette.core.forms import Sensitivity
 from maquette.core.rows import engine as engines
 from maquette.core.rows import loading
 from maquette.core.rows.counting import CountTask, TableCache
@@ -22,11 +23,11 @@ from maquette.core.rows.engine import MemoryEngine
 from maquette.core.rows.loading import StreamEngine
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import SourceError, WorkloadError
-from maquette.queries.base import Columns, Queries, Sensitivity, TableQueries
+from maquette.queries.base import Queries, TableQueries, union
 from maquette.queries.marginals import marginals
 from maquette.queries.predicates import where
+from maquette.queries.rows import Columns
 from maquette.queries.weights import weights
-from maquette.queries.workload import union
 from maquette.vault import sources
 from maquette.vault.readers import open_engine
 

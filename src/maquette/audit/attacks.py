@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import ParameterError, SourceError, WorkloadError
 from maquette.owner import encode
-from maquette.queries.base import Columns, Queries
+from maquette.queries.base import Queries
 from maquette.queries.dimension import Dimension
+from maquette.queries.rows import Columns
 from maquette.results.release import Release
 from maquette.theory import lower
 

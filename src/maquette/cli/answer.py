@@ -53,7 +53,7 @@ def answer(
     Example:
       maquette answer people.maquette "age >= 60 and sex = 'female'"
     """
-    from maquette.results.folder import load
+    from maquette.results.loading import load
     from maquette.results.select import is_select
 
     release = load(folder, ledger=ledger)
@@ -96,7 +96,8 @@ def report(
     Example:
       maquette report people.maquette -o people.html
     """
-    from maquette.results.folder import REPORT, load
+    from maquette.results.folder import REPORT
+    from maquette.results.loading import load
 
     target = output if output is not None else folder / REPORT
     load(folder, ledger=ledger).report(target)
@@ -123,7 +124,7 @@ def plot(
     Example:
       maquette plot people.maquette region sex -o region-sex.html
     """
-    from maquette.results.folder import load
+    from maquette.results.loading import load
 
     chart = load(folder, ledger=ledger).plot(*names)
     place = output or Path(re.sub(r"[^\w-]+", "_", "-".join(names)) + ".html")
@@ -152,7 +153,7 @@ def table(
     Example:
       maquette table people.maquette region --values "mean(age)" --where "sex = 'female'"
     """
-    from maquette.results.folder import load
+    from maquette.results.loading import load
 
     result = load(folder, ledger=ledger).table(*(names or ()), values=values, where=where)
     _show(result, as_csv=as_csv, as_json=as_json)
@@ -171,7 +172,7 @@ def sql(
     Example:
       maquette sql people.maquette "select region, count(*), avg(age) from people group by region order by 2 desc"
     """
-    from maquette.results.folder import load
+    from maquette.results.loading import load
 
     _show(load(folder, ledger=ledger).sql(statement), as_csv=as_csv, as_json=as_json)
 
@@ -199,7 +200,7 @@ def export(
       maquette export people.maquette -o people-files --csv --table region,sex
     """
     from maquette.results.export import export as write
-    from maquette.results.folder import load
+    from maquette.results.loading import load
 
     release = load(folder, ledger=ledger)
     chosen = [tuple(part.strip() for part in text.split(",")) for text in tables or ()]
@@ -227,7 +228,7 @@ def replicates(
     Example:
       maquette replicates people.maquette -k 20 -o people-replicates
     """
-    from maquette.results.folder import load
+    from maquette.results.loading import load
 
     sets = load(folder, ledger=ledger).replicates(count)
     place = sets.save(output)

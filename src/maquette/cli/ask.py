@@ -129,7 +129,7 @@ def ask(
     from maquette.core import _check as check
     from maquette.core.budget import Budget
     from maquette.domain import Domain, Relation
-    from maquette.results.folder import load
+    from maquette.results.loading import load
     from maquette.sessions.opening import session
     from maquette.sessions.rules import AUTO, MECHANISMS
 

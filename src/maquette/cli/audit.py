@@ -154,7 +154,7 @@ def _published(
 ) -> list[Finding]:
     from maquette.audit import attacks as published
     from maquette.audit.attacks import METHODS, read_people
-    from maquette.results.folder import load
+    from maquette.results.loading import load
 
     if people_file is None or hidden is None:
         raise ParameterError("an attack on a release needs --people FILE and --secret ATTRIBUTE")
@@ -226,7 +226,7 @@ def evaluate(
     from maquette.audit.evaluate import evaluate as compare
     from maquette.domain import Domain
     from maquette.results.binding import payer_beside
-    from maquette.results.folder import load
+    from maquette.results.loading import load
 
     release = load(folder, ledger=ledger)
     payer = ledger if ledger is not None else payer_beside(folder, release)

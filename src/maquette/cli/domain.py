@@ -56,13 +56,13 @@ def draft(
     Example:
       maquette domain draft people.csv -o people.domain.json
     """
-    from maquette.domain.file import to_text
+    from maquette.domain.entries import to_text
     from maquette.owner import draft as draft_domain
     from maquette.results.folder import write_domain
 
     domain = draft_domain(source, **asdict(place), na_values=na_values or ())
     if output is None:
-        console.say(to_text(domain).rstrip())
+        console.say(to_text(domain.to_dict()).rstrip())
         return
     if output.exists():
         raise DomainError(
@@ -142,7 +142,7 @@ def check(
       maquette domain check people.domain.json --table people.csv
     """
     from maquette.domain import Domain
-    from maquette.domain.file import check as review
+    from maquette.domain.remarks import check as review
 
     domain = Domain.load(file)
     findings = review(domain)

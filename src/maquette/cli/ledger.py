@@ -151,7 +151,7 @@ def verify(
     with Ledger.open(location) as book:
         head = book.verify()
         if release is not None:
-            from maquette.results.folder import load
+            from maquette.results.loading import load
 
             bound_release = load(release, ledger=book)
             receipts += bound_release.receipts

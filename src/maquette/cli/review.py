@@ -12,7 +12,8 @@ from maquette.cli import console
 from maquette.domain import Domain
 from maquette.domain import review as reviews
 from maquette.domain.domain import COLUMNS, LEFT_OUT
-from maquette.domain.file import check, parse_attribute
+from maquette.domain.entries import parse_attribute
+from maquette.domain.remarks import check
 from maquette.errors import DomainError, MaquetteError
 
 SHOWN_CELLS = 12

@@ -13,7 +13,8 @@ from maquette import _html
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
 from maquette.core.universe import Universe
-from maquette.domain.constraint import Constraint, Rule, resolve
+from maquette.domain import entries
+from maquette.domain.constraint import Constraint, Rule, check_consistent, resolve
 from maquette.errors import DomainError
 
 _FILE_KEYS = ("attributes", "na_values", "reviewed", "constraints")
@@ -40,8 +41,6 @@ class Domain(Universe):
             object.__setattr__(self, "notes", _without_draft(self.notes))
         object.__setattr__(self, "constraints", tuple(self.constraints))
         if self.constraints:
-            from maquette.domain.constraint import check_consistent
-
             object.__setattr__(self, "rules", resolve(self.attributes, self.constraints))
             check_consistent(self.attributes, self.rules)
 
@@ -49,17 +48,17 @@ class Domain(Universe):
     @checks_arguments
     def load(cls, path: str | Path) -> Domain:
         """Read a domain file (JSON)."""
-        from maquette.domain.file import read
-
-        return read(Path(path))
+        data = entries.read(Path(path))
+        try:
+            return cls.from_dict(data)
+        except DomainError as error:
+            raise DomainError(f"{path}: {error}") from None
 
     @classmethod
     @checks_arguments
     def from_dict(cls, data: dict[str, Any]) -> Domain:
         """A domain from the parsed form of its file."""
-        from maquette.domain.file import parse
-
-        return parse(data)
+        return Domain(**entries.fields_of(data))
 
     def to_dict(self) -> dict[str, Any]:
         """The form that a domain file holds; defaults are left out, so that it means the same when it is read."""
@@ -75,15 +74,13 @@ class Domain(Universe):
     @checks_arguments
     def save(self, path: str | Path) -> None:
         """Write a domain file."""
-        from maquette.domain.file import to_text
-
         try:
             with os.fdopen(
                 os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, self.file_mode), "w", encoding="utf-8"
             ) as file:
                 if not self.reviewed:
                     Path(path).chmod(self.file_mode)
-                file.write(to_text(self))
+                file.write(entries.to_text(self.to_dict()))
         except OSError as error:
             raise DomainError(f"cannot write the domain file {path}: {error.strerror}") from None
 

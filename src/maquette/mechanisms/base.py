@@ -25,6 +25,7 @@ from maquette.core.class_errors import ClassSets, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import IndependentLaw, NoiseRequest
+from maquette.core.linear_queries import Group
 from maquette.core.measurement import BinnedResidual, Measurement, NoisyCounts, NoisyTable, Residual, Size
 from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
@@ -32,7 +33,8 @@ from maquette.errors import MechanismError
 from maquette.mechanisms import shape
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.progress import Progress, Stage
-from maquette.queries.base import Group, Margin, Queries
+from maquette.queries.base import Queries
+from maquette.queries.rows import Margin
 from maquette.samplers.structures import Draw
 
 TYPICAL_ROWS = 100_000

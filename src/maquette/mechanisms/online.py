@@ -25,7 +25,7 @@ from maquette.core.measurement import EpochTerms, Size
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import strategies
-from maquette.queries.base import Margin
+from maquette.queries.rows import Margin
 from maquette.theory import draws, online, quantiles
 from maquette.theory.adaptive import SharedGap, shared_gap
 from maquette.theory.epochs import Epochs, spend_as_needed

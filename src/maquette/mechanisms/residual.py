@@ -20,7 +20,7 @@ from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prep
 from maquette.mechanisms.postprocess import NoisyAnswers
 from maquette.mechanisms.shape import WeightedMargin
 from maquette.models.residual import ResidualModel, below, cell_variance
-from maquette.queries.base import MAX_ANSWERS, Margin
+from maquette.queries.rows import MAX_ANSWERS, Margin
 from maquette.theory import draws
 
 Weighting = Literal["marginal", "fourth root", "cell"]

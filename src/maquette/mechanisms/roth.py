@@ -38,7 +38,7 @@ from maquette.mechanisms.smalldb import (
     sampler_words,
     typical_error,
 )
-from maquette.queries.base import Margin
+from maquette.queries.rows import Margin
 from maquette.samplers.structures import Forest, Single
 from maquette.theory import smalldb as theory
 

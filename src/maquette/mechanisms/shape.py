@@ -10,11 +10,13 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.forms import Sensitivity
 from maquette.domain import Relation
 from maquette.models.fits import answer_histogram, can_map, pass_length
-from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity
+from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
 from maquette.queries.merging import Merged, merge
+from maquette.queries.rows import MAX_ANSWERS, Margin
 
 LARGEST_HISTOGRAM = 2**22
 """Cells of the largest histogram that is held."""

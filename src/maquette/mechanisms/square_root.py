@@ -30,8 +30,9 @@ from maquette.mechanisms.tree import NO_ROWS, RISING, attribute_of, refuse_line
 from maquette.models import fits
 from maquette.models.answers import Answers
 from maquette.models.fits import answer_histogram
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.ranges import Prefixes
+from maquette.queries.rows import Margin
 from maquette.queries.weights import Weights, weights
 from maquette.theory import direct as theory
 from maquette.theory.quantiles import law_at

@@ -27,7 +27,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.hypothesis import Hypothesis
 from maquette.models.survey import One, Survey
 from maquette.models.version_space import VersionSpace, listable_rows, version_space_for
-from maquette.queries.base import Margin
+from maquette.queries.rows import Margin
 from maquette.theory import online
 
 # `python -m benchmarks online` measures what sessions do with these constants.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,21 @@ from numpy.typing import NDArray
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
 from maquette.core.answers import Answers
+from maquette.core.attribute import Attribute
 from maquette.core.binned import Binned
 from maquette.core.laws import Gaussian, IndependentLaw, Laplace
 from maquette.core.measurement import Size
 from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.queries import condition
-from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, check_size
+from maquette.queries.base import Queries, TableQueries
 from maquette.queries.marginals import MAX_PIECE_QUERIES, pieces
 from maquette.queries.predicates import SetQueries
+from maquette.queries.rows import MAX_ANSWERS, Margin, check_size
 from maquette.queries.weights import Weights
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class Unlisted(Answers):
@@ -330,3 +335,23 @@ def _list(data: object, what: str) -> list[Any]:
     if not isinstance(data, list):
         raise ReleaseError(f"expected {what} as a list, got {type(data).__name__}")
     return cast("list[Any]", data)
+
+
+def decode(
+    domain: Domain, database: SmallDatabase, *, rng: np.random.Generator | None = None
+) -> pyarrow.Table:
+    """Real values for every column that the rows have, in the order of the domain; missing cells become nulls."""
+    import pyarrow
+
+    attributes = [attribute for attribute in domain if attribute.name in database.columns]
+    arrays = [_column(attribute, database.columns[attribute.name], rng) for attribute in attributes]
+    return pyarrow.Table.from_arrays(arrays, names=[attribute.name for attribute in attributes])
+
+
+def _column(attribute: Attribute, codes: NDArray[Any], rng: np.random.Generator | None) -> pyarrow.Array:
+    import pyarrow
+
+    values, missing = attribute.decode(codes, how="midpoint" if rng is None else "uniform", rng=rng)
+    if values.dtype == object and len({type(c) for c in attribute.categories or ()}) > 1:
+        values = np.array([str(v) for v in values], dtype=object)  # Arrow columns have one type
+    return pyarrow.array(values, mask=missing, from_pandas=False)

@@ -19,8 +19,9 @@ from maquette.domain import Domain
 from maquette.domain.constraint import MAX_CONSTRAINT_CELLS, Rule, complete
 from maquette.errors import DomainError
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.queries.base import Columns, Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
+from maquette.queries.rows import Columns, Margin
 
 BLOCK = 2**16
 """Rows mended at a time; a limit of memory for their random numbers."""

@@ -20,9 +20,10 @@ from maquette.models.hypothesis import Prior, Released, extend_digest
 from maquette.models.refit import MAX_MULTIPLIER, FittedAnswer, fit_answers, logit
 from maquette.models.tilting import BlockLayout, Compiled, Counting, compile_query, tilt, total_of
 from maquette.queries import canonical_hash
-from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.base import Queries, TableQueries
 from maquette.queries.condition import Runs, attributes, codes, product, table_mask
 from maquette.queries.predicates import SetQueries
+from maquette.queries.rows import Margin
 
 Floats = NDArray[np.float64]
 

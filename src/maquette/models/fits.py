@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.base import Queries, TableQueries
 from maquette.queries.condition import all_cells
 from maquette.queries.marginals import Marginals
+from maquette.queries.rows import Margin
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,8 @@ from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.models.answers import law_of, margin_of, size_of, table_of
 from maquette.models.fits import MAX_MATRIX_CELLS, cell_weights
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
+from maquette.queries.rows import Margin
 from maquette.theory import quantiles
 
 SIZE_SHARE = 0.1

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.core import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase, even_steps, generator, uniform_codes
 from maquette.queries import canonical_hash
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
+from maquette.queries.rows import Margin
 
 MAX_DENSE_CELLS = 2**26
 """Universes up to this size have one weight per cell, half a gigabyte; a limit of memory, not of accuracy."""
@@ -82,45 +82,6 @@ class Hypothesis(Protocol):
     def synthetic(self, m: int, *, key: str) -> SmallDatabase:
         """m rows over its attributes; the same for the same key."""
         ...
-
-
-def hypothesis_for(
-    domain: Domain,
-    *,
-    kind: str = "auto",
-    attributes: Iterable[str] | None = None,
-    prior: Prior | None = None,
-) -> Hypothesis:
-    """The start of a session over the attributes that may be asked about (or all): uniform, or from a `prior`.
-
-    `dense` has a weight for every cell, up to 2^26 cells; `rows` has a few ten thousand weighted rows, for universes of
-    any size; `auto` takes the first where it fits.
-    """
-    _check.one_of(("auto", "dense", "rows"), kind=kind)
-    margin = chosen_margin(domain, attributes)
-    cells = domain.cells(margin)
-    if kind == "rows" or (kind == "auto" and cells > MAX_DENSE_CELLS):
-        from maquette.models.weighted import WeightedRows
-
-        if prior is not None:
-            return WeightedRows.starting(domain, margin, prior)
-        return WeightedRows.uniform(domain, margin)
-    if cells > MAX_DENSE_CELLS:
-        raise ParameterError(
-            f"the {cells:,} cells of {', '.join(margin)} are more than a dense hypothesis may have "
-            f"({MAX_DENSE_CELLS:,}); use kind='rows' or fewer attributes"
-        )
-    from maquette.models.dense import Dense
-
-    return Dense.starting(domain, margin, prior)
-
-
-def chosen_margin(domain: Domain, attributes: Iterable[str] | None) -> Margin:
-    """The attributes that may be asked about, in the order of the domain; all of them for None."""
-    names = set(domain.names if attributes is None else attributes)
-    for name in names:
-        domain[name]  # refuses an unknown attribute
-    return tuple(name for name in domain.names if name in names)
 
 
 def extend_digest(digest: str, *parts: str) -> str:

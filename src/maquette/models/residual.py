@@ -29,7 +29,8 @@ from maquette.models.histogram import (
     query_weights,
     weights_over,
 )
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
+from maquette.queries.rows import Margin
 
 Table = NDArray[np.floating[Any]]
 

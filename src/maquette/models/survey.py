@@ -23,9 +23,10 @@ from maquette.core.binned import Cuts
 from maquette.core.measurement import NoisyTable
 from maquette.domain import Domain
 from maquette.errors import ParameterError
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.condition import Condition, Leaf, Runs, mask, opposite, product, simplify
 from maquette.queries.predicates import SetQueries
+from maquette.queries.rows import Margin
 
 Floats = NDArray[np.float64]
 Set = NDArray[np.bool_]

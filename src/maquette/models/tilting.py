@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from maquette.core import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.models.fits import cell_weights
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.condition import mask as set_mask
 from maquette.queries.condition import product, table_mask
 from maquette.queries.predicates import SetQueries
+from maquette.queries.rows import Margin
 
 Floats = NDArray[np.float64]
 

@@ -21,8 +21,10 @@ from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase, generator, systematic, uniform_codes
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.fits import cell_weights
-from maquette.models.hypothesis import MIXING, Hypothesis, Prior, Released, chosen_margin, extend_digest
-from maquette.queries.base import Margin, Queries
+from maquette.models.hypothesis import MIXING, Hypothesis, Prior, Released, extend_digest
+from maquette.models.start import chosen_margin
+from maquette.queries.base import Queries
+from maquette.queries.rows import Margin
 
 Floats = NDArray[np.float64]
 

@@ -25,9 +25,10 @@ from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Prior, Released, extend_digest
 from maquette.models.refit import FittedAnswer, fit_answers
 from maquette.queries import canonical_hash, condition
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.condition import Leaf, Runs, product
 from maquette.queries.predicates import SetQueries
+from maquette.queries.rows import Margin
 
 Floats = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]

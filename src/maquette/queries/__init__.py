@@ -1,16 +1,16 @@
 """Classes of linear queries: each knows its size, its sensitivities and how to answer itself."""
 
+from maquette.core.forms import Sensitivity
+from maquette.core.linear_queries import Group
 from maquette.queries.base import (
-    Columns,
-    Group,
-    Margin,
     Part,
     Queries,
-    Sensitivity,
     TableQueries,
+    Workload,
     canonical_hash,
     log_distinct,
     to_json,
+    union,
 )
 from maquette.queries.conjunctions import Conjunctions, conjunctions
 from maquette.queries.forms import from_json, load, parse_workload, save
@@ -27,8 +27,8 @@ from maquette.queries.predicates import (
     where,
 )
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges, thresholds
+from maquette.queries.rows import Columns, Margin
 from maquette.queries.weights import Weights, parities, weights
-from maquette.queries.workload import Workload, union
 
 __all__ = [
     "Boxes",

@@ -12,76 +12,28 @@ import hashlib
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _html
 from maquette.core import _check
-from maquette.core._arguments import checks_arguments
+from maquette.core._arguments import checks, checks_arguments
 from maquette.core.forms import MAX_LISTED, Form, QueryForms, Sensitivity, Weights
 from maquette.core.linear_queries import Group, LinearQueries
+from maquette.core.tables import count_margins
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-
-if TYPE_CHECKING:
-    from maquette.queries.condition import Key
-    from maquette.queries.workload import Workload
-
+from maquette.queries import condition
+from maquette.queries.condition import Key, all_cells, keys_by_cells
+from maquette.queries.rows import Columns, Margin, Norms, check_index, check_size, distinct_cells, sum_margin
+from maquette.queries.sensitivity import connected, union_sensitivity
 
 FORMAT, VERSION = "maquette-queries", 1
 """Of the JSON form that is stored."""
-
-# How much may be held at once, and where a query may stand.
-
-MAX_ANSWERS = 2**28
-"""Answers that may be computed at once (2 GB); larger classes know their size and sensitivity only."""
-
-MAX_SUM = 2**62
-"""Sums of whole numbers stay below this, so that 64 bits hold them."""
-
-
-def check_size(count: int) -> None:
-    """Few enough queries to answer all of them?"""
-    if count > MAX_ANSWERS:
-        raise WorkloadError(
-            f"{count:,} queries are too many to answer at once (at most {MAX_ANSWERS:,}); ask a smaller class"
-        )
-
-
-def check_whole(value: object, *, least: int, most: int, what: str) -> None:
-    """A whole number within its range?"""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise WorkloadError(f"expected {what} from {least} to {most}, got {_check.shown(value)}")
-
-
-def check_index(index: int, count: int) -> None:
-    """Is there a query of this number?"""
-    if not isinstance(index, Integral) or not 0 <= index < count:
-        raise WorkloadError(
-            f"expected the number of a query from 0 to {count - 1}, got {_check.shown(index)}"
-        )
-
-
-Margin = tuple[str, ...]
-"""Names of attributes, in domain order: the table over them."""
-Columns = Mapping[str, NDArray[Any]]
-"""Coded columns of equal length, by attribute name."""
-
-
-class Norms(NamedTuple):
-    """Sums over all queries, for records or pairs of records: numerators of L1 and of L2 squared.
-
-    They are over `denominator` and over its square.
-    """
-
-    l1: NDArray[np.int64]
-    l2_squared: NDArray[np.int64]
-
 
 MAX_SHOWN_TEXT = 100
 """Characters of a class of queries in words, where it is shown in a line."""
@@ -113,6 +65,11 @@ class Queries(LinearQueries):
         """|Q| after merging duplicates and complements and dropping constants: the k of every bound."""
 
     @property
+    def whole_margins(self) -> tuple[Margin, ...]:
+        """The tables of which it has every cell, where it is such a class: these are compared by their attributes."""
+        return ()
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The classes that this one is a union of, in order, with their weights; the class itself if it is no union."""
         return (Part(self),)
@@ -142,8 +99,6 @@ class Queries(LinearQueries):
 
         By default their weights on all public cells, where these are few enough to be listed.
         """
-        from maquette.queries.condition import all_cells
-
         names = self.attributes or self.domain.names[:1]
         if self.count * self.domain.cells(names) > MAX_LISTED:
             raise WorkloadError(
@@ -231,8 +186,6 @@ class Queries(LinearQueries):
 
     def query_keys(self) -> Iterator[Key | None]:
         """One key per query, equal for a query, its duplicates and its complement; None for a constant."""
-        from maquette.queries.condition import keys_by_cells
-
         return keys_by_cells(self)
 
     @abstractmethod
@@ -256,8 +209,6 @@ class Queries(LinearQueries):
         return self.spec()
 
     def __add__(self, other: Queries) -> Workload:
-        from maquette.queries.workload import union
-
         return union(self, other)
 
     @property
@@ -328,8 +279,6 @@ class TableQueries(Queries):
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
         check_size(self.count)
-        from maquette.core.tables import count_margins
-
         return self.from_margins(count_margins(self.domain.sizes, columns, self.margins, weights))
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
@@ -339,75 +288,177 @@ class TableQueries(Queries):
         )
 
 
-def sum_margin(domain: Domain, histogram: NDArray[Any], margin: Margin) -> NDArray[Any]:
-    """The table over some attributes, from a histogram over all of them; of int64 or float64."""
-    gone = tuple(i for i, name in enumerate(domain.names) if name not in margin)
-    table = np.asarray(histogram).reshape(domain.shape)
-    return table.sum(axis=gone, dtype=np.float64 if table.dtype.kind == "f" else np.int64)
+# Unions of classes, with a weight for each part.
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Workload(Queries):
+    """The queries of all parts, one part after the other."""
+
+    kind: ClassVar[str] = "union"
+    domain: Domain
+    parts: tuple[Part, ...] = field()  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise WorkloadError("a union needs at least one class of queries")
+        if any(part.queries.domain != self.domain for part in self.parts):
+            raise WorkloadError("all parts of a union must be over the same domain")
+        if any(isinstance(part.queries, Workload) for part in self.parts):
+            raise WorkloadError(
+                "a union cannot contain unions; make it with union() or +, which flatten them"
+            )
+
+    @property
+    def classes(self) -> tuple[Queries, ...]:
+        return tuple(part.queries for part in self.parts)
+
+    @property
+    def count(self) -> int:
+        return sum(queries.count for queries in self.classes)
+
+    def distinct(self) -> int:
+        """Exact where the parts that share attributes have at most a million queries, else a bound from above.
+
+        Only parts that share an attribute can share a query. Marginals are compared by their attributes.
+        """
+        return sum(self._distinct(component) for component in connected(self.classes))
+
+    @property
+    def denominator(self) -> int:
+        return math.lcm(*(queries.denominator for queries in self.classes))
+
+    @property
+    def attributes(self) -> Margin:
+        used = {name for queries in self.classes for name in queries.attributes}
+        return tuple(name for name in self.domain.names if name in used)
+
+    @checks_arguments
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        """Exact where the parts' worst cases provably meet or can be searched, else the sum of the parts'."""
+        return union_sensitivity(self.domain, self.classes, relation).bound
+
+    def form(self) -> Form:
+        raise WorkloadError("a union has several forms, one for each part; use asked()")
+
+    @property
+    def exact_sensitivity(self) -> bool:
+        return all(union_sensitivity(self.domain, self.classes, relation).exact for relation in Relation)
+
+    @property
+    def flat(self) -> bool:
+        return all(queries.flat for queries in self.classes)
+
+    @property
+    def pair_cost(self) -> int:
+        return sum(queries.pair_cost for queries in self.classes)
+
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
+        return self._joined([queries.columns_of(rows) for queries in self.classes])
+
+    def norms(self, rows: Columns) -> Norms:
+        return self._total([queries.norms(rows) for queries in self.classes])
+
+    def distances(self, left: Columns, right: Columns) -> Norms:
+        return self._total([queries.distances(left, right) for queries in self.classes])
+
+    def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+        check_size(self.count)
+        needed = [m for q in self.classes if isinstance(q, TableQueries) for m in q.margins]
+        tables = count_margins(self.domain.sizes, columns, needed, weights) if needed else {}
+        return self._joined(
+            [
+                q.from_margins(tables) if isinstance(q, TableQueries) else q.on_rows(columns, weights)
+                for q in self.classes
+            ]
+        )
+
+    def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
+        check_size(self.count)
+        return self._joined([queries.on_histogram(histogram) for queries in self.classes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(note for queries in self.classes for note in queries.notes))
+
+    def query_keys(self) -> Iterator[condition.Key | None]:
+        for queries in self.classes:
+            yield from queries.query_keys()
+
+    def text(self, index: int) -> str:
+        check_index(index, self.count)
+        for queries in self.classes:
+            if index < queries.count:
+                return queries.text(index)
+            index -= queries.count
+        raise AssertionError("the parts hold fewer queries than they count")
+
+    def spec(self) -> dict[str, Any]:
+        parts = [{"queries": part.queries.spec(), "weight": part.weight} for part in self.parts]
+        return {"kind": self.kind, "parts": parts}
+
+    def canonical(self) -> dict[str, Any]:
+        parts = [{"queries": part.queries.canonical(), "weight": part.weight} for part in self.parts]
+        return {"kind": self.kind, "parts": parts}
+
+    def groups(self) -> tuple[Group, ...]:
+        """By part; marginals by order."""
+        groups: list[Group] = []
+        start = 0
+        for queries in self.classes:
+            groups += [Group(g.name, g.start + start, g.stop + start) for g in queries.groups()]
+            start += queries.count
+        return tuple(groups)
+
+    def describe(self) -> str:
+        return " and ".join(queries.describe() for queries in self.classes)
+
+    def _distinct(self, component: Sequence[Queries]) -> int:
+        if len(component) == 1:
+            return component[0].distinct()
+        tables = [queries for queries in component if queries.whole_margins]
+        others = [queries for queries in component if not queries.whole_margins]
+        if others and sum(queries.count for queries in component) <= condition.MAX_KEYS:
+            return condition.count_distinct(key for queries in component for key in queries.query_keys())
+        margins = {margin for queries in tables for margin in queries.whole_margins}
+        return distinct_cells(self.domain, margins) + sum(queries.distinct() for queries in others)
+
+    def _joined(self, answers: list[NDArray[Any]]) -> NDArray[Any]:
+        scales = [self.denominator // queries.denominator for queries in self.classes]
+        scaled = (
+            part if scale == 1 else part * np.int64(scale)
+            for part, scale in zip(answers, scales, strict=True)
+        )
+        return np.concatenate(list(scaled))
+
+    def _total(self, norms: list[Norms]) -> Norms:
+        scales = [self.denominator // queries.denominator for queries in self.classes]
+        return Norms(
+            np.sum([norm.l1 * scale for norm, scale in zip(norms, scales, strict=True)], axis=0),
+            np.sum([norm.l2_squared * scale**2 for norm, scale in zip(norms, scales, strict=True)], axis=0),
+        )
+
+
+@checks("queries", lists=["weights"])
+def union(*queries: Queries, weights: Sequence[float] | None = None) -> Workload:
+    """The queries of several classes as one class; unions among them are flattened, their weights multiplied."""
+    if not queries:
+        raise WorkloadError("a union needs at least one class of queries")
+    factors = [1.0] * len(queries) if weights is None else list(weights)
+    if len(factors) != len(queries):
+        raise WorkloadError(f"expected one weight for each of {len(queries)} classes, got {len(factors)}")
+    parts: list[Part] = []
+    for outer in map(Part, queries, factors):
+        if isinstance(outer.queries, Workload):
+            parts += [Part(part.queries, part.weight * outer.weight) for part in outer.queries.parts]
+        else:
+            parts.append(outer)
+    return Workload(queries[0].domain, tuple(parts))
 
 
 def log_distinct(queries: Queries) -> float:
     """ln |Q| after merging duplicates and complements and dropping constants; 0 if nothing is left."""
     return math.log(max(1, queries.distinct()))
-
-
-# Equal columns of a matrix.
-
-
-def label_columns(matrix: NDArray[Any]) -> NDArray[np.int64]:
-    """A number for each column, the same for equal columns: 0, 1, .. in order of appearance."""
-    label_of: dict[bytes, int] = {}
-    rows = np.ascontiguousarray(matrix.T)
-    return np.array([label_of.setdefault(row.tobytes(), len(label_of)) for row in rows], dtype=np.int64)
-
-
-def first_columns(labels: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Where each label appears first."""
-    return np.unique(labels, return_index=True)[1]
-
-
-# Coded rows as the classes take them: one length, codes inside their attribute, weights of one type.
-
-
-def length(columns: Columns, weights: NDArray[Any] | None = None) -> int:
-    """How many rows there are."""
-    lengths = {len(codes) for codes in columns.values()}
-    if weights is not None:
-        lengths.add(len(weights))
-    if len(lengths) != 1:
-        raise WorkloadError("expected coded columns of one length, and weights of the same")
-    return lengths.pop()
-
-
-def column(domain: Domain, columns: Columns, name: str) -> NDArray[Any]:
-    """The codes of one attribute."""
-    if name not in columns:
-        raise WorkloadError(f"the rows have no column for attribute '{name}'")
-    codes = np.asarray(columns[name])
-    if codes.dtype.kind not in "ui":
-        raise WorkloadError(f"the column of '{name}' must hold whole numbers, got {codes.dtype}")
-    if len(codes) and (int(codes.max()) >= domain[name].size or int(codes.min()) < 0):
-        raise WorkloadError(
-            f"the column of '{name}' holds codes outside the attribute's cells; code it with this domain"
-        )
-    return codes
-
-
-def whole_or_float(weights: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Weights as int64 or float64, or None."""
-    if weights is None:
-        return None
-    weights = np.asarray(weights)
-    if weights.dtype.kind in "uib":
-        return weights.astype(np.int64)
-    if weights.dtype.kind == "f":
-        return weights.astype(np.float64)
-    raise WorkloadError(f"weights must be numbers, got {weights.dtype}")
-
-
-def answer_type(weights: NDArray[Any] | None) -> type[np.int64] | type[np.float64]:
-    """Answers are whole unless the weights are not."""
-    return np.float64 if weights is not None and weights.dtype.kind == "f" else np.int64
 
 
 # Stored and compared.

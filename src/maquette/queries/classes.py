@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from maquette.core.class_errors import MAX_CELLS, ClassSets, Kind, TableSets
 from maquette.domain import Attribute, Domain
 from maquette.errors import ParameterError
-from maquette.queries.base import Margin
 from maquette.queries.condition import Runs, complement, count, meet
+from maquette.queries.rows import Margin
 
 RULES = 2
 """The version of the rules below; a release stores it, since they decide what its certificates cover."""

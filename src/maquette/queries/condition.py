@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 from maquette.core.forms import ALWAYS, NEVER, Condition, Every, Leaf, Runs, Some, leaves, mask
 from maquette.core.forms import table_mask as cell_mask
 from maquette.domain import Domain
-from maquette.queries.base import Columns, Margin, Queries, column
+from maquette.queries.rows import Columns, Margin, column
+
+if TYPE_CHECKING:
+    from maquette.queries.base import Queries
 
 # Sets of cells of one attribute, as runs: sorted, disjoint, not touching, ends included.
 

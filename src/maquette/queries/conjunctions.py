@@ -14,21 +14,14 @@ from numpy.typing import NDArray
 
 from maquette.core import forms
 from maquette.core._arguments import checks, checks_arguments
+from maquette.core.forms import Sensitivity
 from maquette.core.lattice import MAX_CUBE, conjunction_counts
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
-from maquette.queries.base import (
-    Columns,
-    Margin,
-    Norms,
-    Sensitivity,
-    TableQueries,
-    check_index,
-    check_size,
-    check_whole,
-)
+from maquette.queries.base import TableQueries
 from maquette.queries.marginals import unravel
+from maquette.queries.rows import Columns, Margin, Norms, check_index, check_size, check_whole
 
 
 @dataclass(frozen=True, slots=True, repr=False)

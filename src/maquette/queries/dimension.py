@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
 from maquette.errors import ParameterError, WorkloadError
-from maquette.queries.base import MAX_SUM, Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.condition import all_cells
 from maquette.queries.conjunctions import Conjunctions
 from maquette.queries.marginals import Marginals, unravel
 from maquette.queries.parities import Parities
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.rows import MAX_SUM, Margin
 from maquette.queries.shatter import Shattered, Split, bits, labels_of, largest, splits_of
 
 # VC dimensions that are known without a search, with a shattered set, for classes of any size.

@@ -18,7 +18,7 @@ from maquette.core import _check
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.queries import names
-from maquette.queries.base import FORMAT, VERSION, Queries, to_json
+from maquette.queries.base import FORMAT, VERSION, Part, Queries, Workload, to_json, union
 from maquette.queries.conjunctions import Conjunctions, conjunctions
 from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
@@ -26,7 +26,6 @@ from maquette.queries.parities import Parities
 from maquette.queries.predicates import Boxes, Predicate, Predicates, boxes, exact_predicates, predicates
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges
 from maquette.queries.weights import GRID, Weights, parities, weights
-from maquette.queries.workload import Part, Workload, union
 
 # Fields of a JSON object, checked: each complaint names the object, the field, what was expected and found.
 

@@ -14,10 +14,22 @@ from numpy.typing import NDArray
 
 from maquette.core import _check, forms
 from maquette.core._arguments import checks, checks_arguments
+from maquette.core.forms import Sensitivity
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import base, condition, names, sensitivity
-from maquette.queries.base import MAX_SUM, Columns, Margin, Queries, Sensitivity, check_index, sum_margin
+from maquette.queries import condition, names, sensitivity
+from maquette.queries.base import Queries
+from maquette.queries.rows import (
+    MAX_SUM,
+    Columns,
+    Margin,
+    answer_type,
+    check_index,
+    column,
+    length,
+    sum_margin,
+    whole_or_float,
+)
 from maquette.queries.sensitivity import SensitivityBound
 
 # The number that a cell stands for in a half-space, exactly.
@@ -218,14 +230,14 @@ class Halfspaces(Queries):
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
         from maquette.core.tables import count_margins
 
-        weights = base.whole_or_float(weights)
-        length = base.length(columns, weights)
-        if self.domain.cells(self.over) <= min(MAX_PROJECTED_CELLS, length):
+        weights = whole_or_float(weights)
+        records = length(columns, weights)
+        if self.domain.cells(self.over) <= min(MAX_PROJECTED_CELLS, records):
             return self._from_table(
                 count_margins(self.domain.sizes, columns, [self.over], weights)[self.over]
             )
-        codes = {name: base.column(self.domain, columns, name) for name in self.over}
-        return self._counts(codes, np.ones(length, dtype=np.int64) if weights is None else weights)
+        codes = {name: column(self.domain, columns, name) for name in self.over}
+        return self._counts(codes, np.ones(records, dtype=np.int64) if weights is None else weights)
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
         return self._from_table(sum_margin(self.domain, histogram, self.over))
@@ -255,8 +267,8 @@ class Halfspaces(Queries):
         """The smallest and largest weighted sum that a record with values everywhere can have."""
         check_index(index, self.count)
         low = high = Fraction(0)
-        for weight, column in zip(self.normals[index], self._columns, strict=True):
-            ends = [weight * end for end in extremes(column)]
+        for weight, values in zip(self.normals[index], self._columns, strict=True):
+            ends = [weight * end for end in extremes(values)]
             low, high = low + min(ends), high + max(ends)
         return low, high
 
@@ -280,7 +292,7 @@ class Halfspaces(Queries):
 
     def _counts(self, codes: Columns, weights: NDArray[Any]) -> NDArray[Any]:
         """Per direction: project once, sort, and read every threshold off the running sums."""
-        answers = np.zeros(self.count, dtype=base.answer_type(weights))
+        answers = np.zeros(self.count, dtype=answer_type(weights))
         complete = self._complete(codes)
         codes, weights = {name: column[complete] for name, column in codes.items()}, weights[complete]
         for normal, places in self._by_normal().items():

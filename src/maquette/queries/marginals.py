@@ -16,20 +16,13 @@ from numpy.typing import NDArray
 
 from maquette.core import forms
 from maquette.core._arguments import checks, checks_arguments
+from maquette.core.forms import Sensitivity
+from maquette.core.linear_queries import Group
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
-from maquette.queries.base import (
-    Columns,
-    Group,
-    Margin,
-    Norms,
-    Queries,
-    Sensitivity,
-    TableQueries,
-    check_index,
-    check_whole,
-)
+from maquette.queries.base import Queries, TableQueries
+from maquette.queries.rows import Columns, Margin, Norms, check_index, check_whole, distinct_cells
 
 MAX_MARGINS = 10**6
 MAX_PIECE_QUERIES = 2**21
@@ -52,6 +45,10 @@ class Marginals(TableQueries):
             twice = next(m for m, group in groupby(sorted(tidy)) if len(list(group)) > 1)
             raise WorkloadError(f"the marginal over ({', '.join(twice)}) is asked twice")
         object.__setattr__(self, "margins", tidy)
+
+    @property
+    def whole_margins(self) -> tuple[Margin, ...]:
+        return self.margins
 
     @property
     def count(self) -> int:
@@ -209,13 +206,6 @@ def points(domain: Domain, attributes: Iterable[str] | None = None) -> Marginals
     return Marginals(domain, (domain.names if attributes is None else names.margin(domain, attributes),))
 
 
-def distinct_cells(domain: Domain, margins: Iterable[Margin]) -> int:
-    """Cells of these margins after merging duplicates and complements and dropping constants."""
-    sizes = {a.name: a.size for a in domain}
-    reduced = {tuple(name for name in margin if sizes[name] > 1) for margin in margins}
-    return sum(_distinct([sizes[name] for name in margin]) for margin in reduced)
-
-
 def unravel(index: int, sizes: Sequence[int]) -> list[int]:
     """The digits of an index, the last running fastest; sizes may be of any length."""
     digits: list[int] = []
@@ -223,10 +213,6 @@ def unravel(index: int, sizes: Sequence[int]) -> list[int]:
         index, digit = divmod(index, size)
         digits.append(digit)
     return digits[::-1]
-
-
-def _distinct(sizes: list[int]) -> int:
-    return 0 if not sizes else 1 if sizes == [2] else math.prod(sizes)
 
 
 def _check_order(domain: Domain, order: object) -> None:

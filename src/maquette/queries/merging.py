@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.queries.base import MAX_ANSWERS, Columns, Margin, Part, Queries
+from maquette.queries.base import Part, Queries, Workload
 from maquette.queries.condition import Key
 from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes, Predicate, Predicates
+from maquette.queries.rows import MAX_ANSWERS, Columns, Margin
 from maquette.queries.weights import Weights
-from maquette.queries.workload import Workload
 
 MAX_COMPARED_QUERIES = 10**5
 """Queries of classes that are compared one by one."""

@@ -17,7 +17,6 @@ from maquette.core.attribute import Scalar
 from maquette.core.universe import Universe
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.queries.base import Margin
 from maquette.queries.condition import (
     ALWAYS,
     NEVER,
@@ -31,6 +30,7 @@ from maquette.queries.condition import (
     meet,
     whole,
 )
+from maquette.queries.rows import Margin
 
 _SQL_WORDS = (
     "ALL ALTER AND ANY AS BETWEEN CALL CASE CAST CREATE CROSS CURRENT_CATALOG CURRENT_DATE CURRENT_TIME "

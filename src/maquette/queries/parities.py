@@ -14,20 +14,14 @@ from numpy.typing import NDArray
 
 from maquette.core import forms
 from maquette.core._arguments import checks_arguments
+from maquette.core.forms import Sensitivity
 from maquette.core.parities import MAX_BITS, most_odd, odd_sets, parity_counts, parity_places
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
-from maquette.queries.base import (
-    Columns,
-    Margin,
-    Norms,
-    Sensitivity,
-    TableQueries,
-    check_index,
-    check_whole,
-)
+from maquette.queries.base import TableQueries
 from maquette.queries.conjunctions import nth_combination
+from maquette.queries.rows import Columns, Margin, Norms, check_index, check_whole
 
 
 @dataclass(frozen=True, slots=True, repr=False)

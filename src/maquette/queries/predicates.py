@@ -14,21 +14,24 @@ from numpy.typing import NDArray
 
 from maquette.core import _check, forms
 from maquette.core._arguments import checks, checks_arguments
+from maquette.core.forms import Sensitivity
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import base, condition, names, sensitivity
+from maquette.queries import condition, names, sensitivity
 from maquette.queries import condition as cells
-from maquette.queries.base import (
-    Columns,
-    Margin,
-    Queries,
-    Sensitivity,
-    check_index,
-    label_columns,
-    sum_margin,
-)
+from maquette.queries.base import Queries
 from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf, RowMasks, simplify
 from maquette.queries.names import condition_text
+from maquette.queries.rows import (
+    Columns,
+    Margin,
+    answer_type,
+    check_index,
+    label_columns,
+    length,
+    sum_margin,
+    whole_or_float,
+)
 from maquette.queries.sensitivity import SensitivityBound
 from maquette.queries.sql_cells import Parsed
 
@@ -110,12 +113,12 @@ class SetQueries(Queries):
         return forms.Conditions(self.conditions, int(most))
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
-        weights = base.whole_or_float(weights)
-        length = base.length(columns, weights)
+        weights = whole_or_float(weights)
+        records = length(columns, weights)
         tabled = {
             names: places
             for names, places in self._by_attributes().items()
-            if self.domain.cells(names) <= min(MAX_CONDITION_TABLE_CELLS, length * len(places))
+            if self.domain.cells(names) <= min(MAX_CONDITION_TABLE_CELLS, records * len(places))
         }
         answers: dict[int, Any] = {}
         if tabled:
@@ -123,17 +126,17 @@ class SetQueries(Queries):
 
             answers = self._from_tables(tabled, count_margins(self.domain.sizes, columns, tabled, weights))
         done = {place for places in tabled.values() for place in places}
-        masks = RowMasks(self.domain, columns, length)
+        masks = RowMasks(self.domain, columns, records)
         for place in range(self.count):
             if place not in done:
                 answers[place] = _count(masks.of(self.conditions[place]), weights)
-        return np.array([answers[place] for place in range(self.count)], dtype=base.answer_type(weights))
+        return np.array([answers[place] for place in range(self.count)], dtype=answer_type(weights))
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
         tabled = self._by_attributes()
         tables = {names: sum_margin(self.domain, histogram, names) for names in tabled}
         answers = self._from_tables(tabled, tables)
-        return np.array([answers[place] for place in range(self.count)], dtype=base.answer_type(histogram))
+        return np.array([answers[place] for place in range(self.count)], dtype=answer_type(histogram))
 
     def _by_attributes(self) -> dict[Margin, list[int]]:
         places_of: dict[Margin, list[int]] = {}

@@ -18,16 +18,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.forms import Sensitivity
 from maquette.domain import Domain, Relation
-from maquette.queries.base import MAX_SUM, Columns, Norms, Queries, Sensitivity, first_columns, label_columns
 from maquette.queries.condition import all_cells
+from maquette.queries.rows import MAX_SUM, Columns, Norms, first_columns, label_columns
 
-Part = TypeVar("Part", bound=Queries)
+if TYPE_CHECKING:
+    from maquette.queries.base import Queries
+
+Part = TypeVar("Part", bound="Queries")
 
 MAX_SEARCHED_RECORDS = 2**16
 """Records that are told apart, in a search through all of them."""

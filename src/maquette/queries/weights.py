@@ -19,21 +19,14 @@ from numpy.typing import NDArray
 
 from maquette.core import forms
 from maquette.core._arguments import checks, checks_arguments
-from maquette.core.forms import farthest
+from maquette.core.forms import Sensitivity, farthest
 from maquette.core.parities import MAX_BITS
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
-from maquette.queries.base import (
-    Columns,
-    Margin,
-    Sensitivity,
-    TableQueries,
-    check_index,
-    first_columns,
-    label_columns,
-)
+from maquette.queries.base import TableQueries
 from maquette.queries.parities import Parities
+from maquette.queries.rows import Columns, Margin, check_index, first_columns, label_columns
 
 GRID = 2**20
 MAX_FRACTIONAL_QUERIES = 2**20

@@ -28,15 +28,18 @@ from maquette.core.bounds import RECORDS
 from maquette.core.class_errors import MAX_CELLS, WHOLE
 from maquette.core.combinations import ReleasedRows, axes_of
 from maquette.core.drawing import DrawnDatabase
+from maquette.core.forms import Sensitivity
 from maquette.core.laws import Gaussian, IndependentLaw
+from maquette.core.linear_queries import Group
 from maquette.core.measurement import NoisyCounts, Size
 from maquette.domain import Domain
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import ClassForecast, Curator, Prepared
 from maquette.models.answers import Answers
-from maquette.queries.base import Group, Margin, Queries, Sensitivity
+from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, SMALL, ClassTable, cells_of, class_sets
 from maquette.queries.combinations import COMBINATIONS, able, narrower
+from maquette.queries.rows import Margin
 from maquette.results.distribution import Distribution, marginal_places, records, weights_of
 from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate
 from maquette.samplers.structures import Draw

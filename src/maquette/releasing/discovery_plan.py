@@ -9,11 +9,11 @@ from fractions import Fraction
 from maquette.core import prices
 from maquette.core.answers import cell_sensitivity
 from maquette.core.budget import SLACK_UNITS, UNITS, Budget, pure_in_words
+from maquette.core.forms import Sensitivity
 from maquette.core.laws import Gaussian, NoiseRequest, independent
 from maquette.discovery.findings import NUMBERS, threshold_for
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.queries.base import Sensitivity
 from maquette.releasing.discovery import (
     KIND_SHARE,
     LADDER_SHARE,

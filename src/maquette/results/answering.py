@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from maquette.errors import ReleaseError, WorkloadError
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Predicate
+from maquette.queries.rows import Margin
 from maquette.results import statements
 from maquette.results.covering import parts_of
 from maquette.results.distribution import records

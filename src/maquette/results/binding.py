@@ -21,7 +21,7 @@ from maquette.core.budget import Cost
 from maquette.errors import LedgerError, ReleaseError
 from maquette.queries import to_json
 from maquette.results import document
-from maquette.results.keys import float32_up
+from maquette.results.answer_file import float32_up
 
 if TYPE_CHECKING:
     import pyarrow

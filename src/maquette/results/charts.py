@@ -13,6 +13,7 @@ from maquette.core._arguments import checks_arguments
 from maquette.errors import ParameterError, ReleaseError, WorkloadError
 from maquette.results import plots, wording
 from maquette.results.answering import Estimate
+from maquette.results.folder import write_text
 from maquette.results.pairs import HeatMap, heat_map
 from maquette.results.report import bar_of, shares_of
 
@@ -74,8 +75,6 @@ class Chart:
     @checks_arguments
     def save(self, path: str | Path) -> Path:
         """Write it; the ending of the name says how: .html, .json, .png or .svg."""
-        from maquette.results.folder import write_text
-
         place = Path(path)
         form = place.suffix.lower().lstrip(".")
         if form not in FORMS:

@@ -24,7 +24,7 @@ from maquette.core.any_order import Axis, Family
 from maquette.core.combinations import axes_of
 from maquette.errors import ReleaseError
 from maquette.queries import condition
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, ClassTable, QuestionClass
 from maquette.queries.combinations import COMBINATIONS, parts
 from maquette.queries.condition import (
@@ -40,6 +40,7 @@ from maquette.queries.condition import (
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import SetQueries
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.rows import Margin
 from maquette.results.distribution import Distribution
 from maquette.results.statements import ClassCertificate
 

@@ -45,10 +45,11 @@ from maquette.domain import Domain
 from maquette.mechanisms import sizing
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, ClassTable
 from maquette.queries.combinations import able
 from maquette.queries.marginals import Marginals
+from maquette.queries.rows import Margin
 from maquette.sculpt.model import SculptModel
 
 DistributionSource = Literal["answers", "rows"]

@@ -8,7 +8,6 @@ import types
 import zipfile
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import (
@@ -28,26 +27,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.budget import Budget
-from maquette.core.measurement import Receipt, Size
-from maquette.domain import Persons, Relation
+from maquette.core.measurement import Size
 from maquette.errors import ReleaseError
-from maquette.models.answers import Answers, SmallDatabase, law_of
-from maquette.queries.base import Queries
-from maquette.queries.classes import CLASSES, RULES
-from maquette.queries.combinations import COMBINATIONS
-from maquette.results.release import Release
 from maquette.results.statements import (
     Account,
-    Certificate,
-    ClassCertificate,
-    Exactness,
-    Guarantee,
-    RowsDistance,
-    Spending,
 )
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from maquette.results.release import Release
 
 # Frozen values out of JSON that anybody may have written: every field of the type that it is declared with.
 
@@ -166,58 +155,6 @@ def _budget(budget: Budget) -> dict[str, Any]:
     return {"epsilon": budget.epsilon, "delta": budget.delta} | accounting
 
 
-def parse(
-    data: dict[str, Any],
-    *,
-    workload: Queries,
-    answers: Answers,
-    deviations: NDArray[Any] | None,
-    database: SmallDatabase | None,
-    model: Any,
-) -> Release:
-    """A release from its document and its arrays."""
-    created = datetime.fromisoformat(read(str, data["created"], where="created"))
-    return Release(
-        workload=workload,
-        answers=answers,
-        deviations=deviations,
-        database=database,
-        model=model,
-        mechanism=read(str, data["mechanism"], where="mechanism"),
-        relation=Relation(data["relation"]),
-        persons=read(Persons | None, data.get("persons"), where="persons"),
-        budget=Budget(**data["budget"]),
-        beta=data["beta"],
-        size=_parse_size(data["size"]),
-        guarantee=build(Guarantee, data["guarantee"], where="guarantee"),
-        certificate=read(Certificate | None, data["certificate"], where="certificate"),
-        certificates=_parse_certificates(data.get("certificates", [])),
-        rows_distance=read(RowsDistance | None, data.get("rows_distance"), where="rows_distance"),
-        exactness=read(Exactness, data["exactness"], where="exactness"),
-        spending=read(tuple[Spending, ...], data["spending"], where="spending"),
-        account=read(Account | None, data["account"], where="account"),
-        receipts=read(tuple[Receipt, ...], data["receipts"], where="receipts"),
-        parameters=read(dict, data["parameters"], where="parameters"),
-        notes=read(tuple[str, ...], data["notes"], where="notes"),
-        watermark=read(str | None, data["watermark"], where="watermark"),
-        version=read(str, data["software"]["version"], where="software.version"),
-        created=created,
-    )
-
-
-def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
-    """Those whose rules this version knows; what others cover cannot be said here, so they say nothing."""
-    listed = read(tuple[dict, ...], data, where="certificates")
-    current = [one for one in listed if one.get("rules") == RULES]
-    certificates = read(tuple[ClassCertificate, ...], current, where="certificates")
-    for one in certificates:
-        is_known = one.name in CLASSES or (one.name in COMBINATIONS and one.of == "rows" and not one.bounds)
-        is_bound = 0 < one.beta < 1 and min((one.alpha, *one.bounds)) >= 0 and (one.columns or 1) >= 1
-        if not is_known or not is_bound:
-            raise ReleaseError(f"expected a certificate of a known class with a bound, got {one.name!r:.80}")
-    return certificates
-
-
 def to_text(document: dict[str, Any]) -> str:
     """JSON that every reader understands: no NaN, no infinity, exact numbers as texts."""
     return json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -244,7 +181,7 @@ def plain(value: Any) -> Any:
             raise TypeError(f"a release cannot store a {type(value).__name__}")
 
 
-_UNPAID = {"law": "laplace", "epsilon": "0", "scale": None}
+UNPAID = {"law": "laplace", "epsilon": "0", "scale": None}
 """The form of a private number of records that nothing was paid for: noise without a finite scale."""
 
 
@@ -257,17 +194,9 @@ def _size(size: Size) -> dict[str, Any]:
     noise = None if size.noise is None else size.noise.to_dict()
     return {
         "value": size.value,
-        "noise": _UNPAID if size.unpaid else noise,
+        "noise": UNPAID if size.unpaid else noise,
         "receipt": None if size.receipt is None else asdict(size.receipt),
     }
-
-
-def _parse_size(data: dict[str, Any]) -> Size:
-    receipt = read(Receipt | None, data["receipt"], where="size.receipt")
-    value, noise = read(int, data["value"], where="size.value"), data["noise"]
-    if noise == _UNPAID:
-        return Size(value, None, receipt, unpaid=True)
-    return Size(value, None if noise is None else law_of(noise), receipt)
 
 
 # Files of a release folder, read as if a stranger had written them: bounded before anything is made of them.

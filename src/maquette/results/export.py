@@ -27,14 +27,16 @@ from maquette.core.neighbours import neighbours
 from maquette.domain import Attribute
 from maquette.errors import ParameterError, ReleaseError
 from maquette.results import replacing, wording
+from maquette.results.answer_file import answer_tables
+from maquette.results.columns import number_column
 from maquette.results.folder import REPORT
-from maquette.results.keys import answer_tables, number_column
-from maquette.results.release import Release
 from maquette.results.report import render
 from maquette.results.tables import ResultTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from maquette.results.release import Release
 
 Form = Literal["csv", "parquet", "xlsx"]
 FORMS: tuple[Form, ...] = ("csv", "parquet", "xlsx")

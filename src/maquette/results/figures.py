@@ -32,7 +32,7 @@ from maquette.queries.predicates import of_condition
 from maquette.results.answering import check_attributes
 from maquette.results.covering import Bound, Product, error_of
 from maquette.results.distribution import marginal_places, records
-from maquette.results.keys import Groups
+from maquette.results.groups import Groups
 from maquette.results.knowledge import estimate
 from maquette.results.means import Cells, crossing, ends_by_noise, mean_by_tails
 from maquette.results.select import Item

@@ -32,12 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.core.budget import Unit
+from maquette.core.forms import Sensitivity
 from maquette.core.laws import Gaussian
 from maquette.mechanisms import sizing
 from maquette.models.answers import answer_from
 from maquette.models.constraints import possible
 from maquette.queries import condition
-from maquette.queries.base import Queries, Sensitivity
+from maquette.queries.base import Queries
 from maquette.queries.condition import MAX_COMPARED_CELLS, Condition, Every, Leaf
 from maquette.queries.predicates import of_condition
 from maquette.results import wording

@@ -25,7 +25,7 @@ from maquette.results import wording
 from maquette.results.knowledge import estimate
 
 if TYPE_CHECKING:
-    from maquette.queries.base import Margin
+    from maquette.queries.rows import Margin
     from maquette.results.release import Release
 
 MAX_PAIRS = 500

@@ -20,18 +20,28 @@ from maquette import _html
 from maquette._version import __version__
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
-from maquette.core.attribute import Attribute
 from maquette.core.budget import Budget
 from maquette.core.measurement import Receipt, Size
 from maquette.core.neighbours import neighbours
 from maquette.domain import Domain, Persons, Relation
 from maquette.errors import ReleaseError
 from maquette.models import answers as coverage
-from maquette.models.answers import Answers, SmallDatabase, Unlisted, answer_from
-from maquette.queries.base import Margin, Queries
+from maquette.models.answers import Answers, SmallDatabase, Unlisted, answer_from, decode
+from maquette.queries.base import Queries
 from maquette.queries.combinations import count as count_combinations
 from maquette.queries.marginals import pieces
-from maquette.results import wording
+from maquette.queries.rows import Margin
+from maquette.results import (
+    answering,
+    charts,
+    export,
+    folder,
+    replicates,
+    report,
+    statements,
+    tables,
+    wording,
+)
 from maquette.results.covering import Coverage
 from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.knowledge import Knowledge
@@ -197,9 +207,7 @@ class Release:
             classes, or between what its parts leave (`results/knowledge.py`). Else it is read from the rows, without a
             stated error. A query about an attribute that was not measured is refused.
         """
-        from maquette.results.answering import answer
-
-        return answer(self, query)
+        return answering.answer(self, query)
 
     @checks_arguments
     def population(self, query: str | Queries | None = None) -> Population:
@@ -211,9 +219,7 @@ class Release:
             sampling. Nothing (an error of 1) where no error is stated.
         Holds when: the records are independent draws from the population.
         """
-        from maquette.results.statements import of_release
-
-        return of_release(self, query)
+        return statements.of_release(self, query)
 
     @checks_arguments
     def table(
@@ -228,9 +234,7 @@ class Release:
         `values` is count(*) by default, or share(), sum(x), mean(x), median(x), quantile(x, 0.9) of a numeric
         attribute; `where` leaves only records that meet a condition. Costs nothing.
         """
-        from maquette.results.tables import table
-
-        return table(self, names, by=by, values=values, where=where)
+        return tables.table(self, names, by=by, values=values, where=where)
 
     @checks_arguments
     def sql(self, statement: str) -> ResultTable:
@@ -238,9 +242,7 @@ class Release:
 
         Any name may stand after FROM. What is supported is in `docs/tables.md`; everything else is refused by name.
         """
-        from maquette.results.tables import sql
-
-        return sql(self, statement)
+        return tables.sql(self, statement)
 
     @checks_arguments
     def plot(self, *names: str) -> Chart:
@@ -248,9 +250,7 @@ class Release:
 
         Vega-Lite: it shows itself in a notebook; `.save("chart.html")` writes it, or .png, .svg, .json. Costs nothing.
         """
-        from maquette.results.charts import plot
-
-        return plot(self, names)
+        return charts.plot(self, names)
 
     def export(
         self,
@@ -264,9 +264,7 @@ class Release:
 
         `forms` are some of "csv", "parquet" and "xlsx"; `tables` are sets of attributes that get a file of their own.
         """
-        from maquette.results.export import export
-
-        return export(self, path, forms=forms, tables=tables, replace=replace)
+        return export.export(self, path, forms=forms, tables=tables, replace=replace)
 
     @checks_arguments
     def replicates(self, k: int = 20) -> Replicates:
@@ -275,9 +273,7 @@ class Release:
         `replicates.combine(statistic)` gives standard errors that know of the noise; for which statistics they hold is
         in `docs/replicates.md`. A rule of thumb, tried by simulation, and no theorem.
         """
-        from maquette.results.replicates import replicates
-
-        return replicates(self, k)
+        return replicates.replicates(self, k)
 
     def small_tables(self) -> list[Margin]:
         """The sets of one and of two attributes that were measured together, in the order of the domain."""
@@ -311,19 +307,14 @@ class Release:
     @checks_arguments
     def save(self, path: str | Path, *, report: bool = True, replace: bool = False) -> Path:
         """Write the release folder, whole or not at all; another release that is there stays, unless `replace`."""
-        from maquette.results.folder import save
-
-        return save(self, Path(path), report=report, replace=replace)
+        return folder.save(self, Path(path), report=report, replace=replace)
 
     @checks_arguments
     def report(self, path: str | Path | None = None) -> str:
         """The report as one self-contained HTML text; also written to `path` if given."""
-        from maquette.results.folder import files_beside, write_text
-        from maquette.results.report import render
-
-        text = render(self, [] if path is None else files_beside(Path(path).parent))
+        text = report.render(self, [] if path is None else folder.files_beside(Path(path).parent))
         if path is not None:
-            write_text(Path(path), text)
+            folder.write_text(Path(path), text)
         return text
 
     @property
@@ -428,29 +419,6 @@ def _guaranteed(guarantee: Guarantee, *, certified: bool) -> str:
     return (
         f"within {wording.points(guarantee.alpha)}, except with probability {wording.chance(guarantee.beta)}"
     )
-
-
-# The small database: as an Arrow table of real values, and how far it lies from the released answers.
-
-
-def decode(
-    domain: Domain, database: SmallDatabase, *, rng: np.random.Generator | None = None
-) -> pyarrow.Table:
-    """Real values for every column that the rows have, in the order of the domain; missing cells become nulls."""
-    import pyarrow
-
-    attributes = [attribute for attribute in domain if attribute.name in database.columns]
-    arrays = [_column(attribute, database.columns[attribute.name], rng) for attribute in attributes]
-    return pyarrow.Table.from_arrays(arrays, names=[attribute.name for attribute in attributes])
-
-
-def _column(attribute: Attribute, codes: NDArray[Any], rng: np.random.Generator | None) -> pyarrow.Array:
-    import pyarrow
-
-    values, missing = attribute.decode(codes, how="midpoint" if rng is None else "uniform", rng=rng)
-    if values.dtype == object and len({type(c) for c in attribute.categories or ()}) > 1:
-        values = np.array([str(v) for v in values], dtype=object)  # Arrow columns have one type
-    return pyarrow.array(values, mask=missing, from_pandas=False)
 
 
 def with_distance(release: Release) -> Release:

@@ -39,14 +39,15 @@ from scipy.special import stdtrit
 
 from maquette.core import _check
 from maquette.errors import ReleaseError
-from maquette.models.answers import SmallDatabase, generator
+from maquette.models.answers import SmallDatabase, decode, generator
 from maquette.models.residual import ResidualModel
 from maquette.results import replacing
-from maquette.results.release import Release, decode
 from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from maquette.results.release import Release
 
 MAX_REPLICATES = 1_000
 _SHIFTS, _SPREAD = 2.0, 16 / 9

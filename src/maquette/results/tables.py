@@ -16,8 +16,9 @@ import numpy as np
 from maquette.errors import WorkloadError
 from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
+from maquette.results.columns import label_list, number_column, word_column
 from maquette.results.figures import MAX_EACH, Figures, Floats, Grouping
-from maquette.results.keys import Groups, label_list, number_column, word_column
+from maquette.results.groups import Groups
 from maquette.results.select import Item, Selection, figure, parse_select
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import MechanismError, WorkloadError
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
+from maquette.queries.rows import Margin
 
 Integers = NDArray[np.int64]
 

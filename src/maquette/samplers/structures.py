@@ -22,7 +22,8 @@ from maquette.core.forms import QueryForms
 from maquette.core.weighting import Weighting
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries import canonical_hash
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
+from maquette.queries.rows import Margin
 from maquette.samplers.atoms import Atoms, Layout, atoms, layout, readable
 
 # Nested families of cells of one attribute: of any two sets, one holds the other or they are apart.

@@ -22,9 +22,10 @@ from maquette.mechanisms import shape
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.residual import RESIDUAL_FOR_ROWS, allocate, least_variances
 from maquette.models.residual import cell_variance
-from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.base import Queries, TableQueries
 from maquette.queries.marginals import Marginals
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.rows import Margin
 from maquette.theory import existence
 
 _GRID = 2**20

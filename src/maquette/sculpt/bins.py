@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from maquette.core.binned import Binned, Cuts
 from maquette.domain import Domain
 from maquette.models.fits import project_simplex
-from maquette.queries.base import Margin
+from maquette.queries.rows import Margin
 
 LEVEL_BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Bins of the coarser levels: two steps to each power of two."""

@@ -31,7 +31,7 @@ from maquette.mechanisms import postprocess, shape
 from maquette.mechanisms.base import Outcome, Task
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.residual import ResidualModel
-from maquette.queries.base import Margin
+from maquette.queries.rows import Margin
 from maquette.sculpt.allocation import AttributeSets
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements, prior_variances

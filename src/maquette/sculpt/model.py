@@ -25,7 +25,8 @@ from maquette.models.histogram import (
     query_weights,
     size_tail,
 )
-from maquette.queries.base import Columns, Margin, Queries
+from maquette.queries.base import Queries
+from maquette.queries.rows import Columns, Margin
 from maquette.theory import quantiles
 
 _SMOOTH = 4.0

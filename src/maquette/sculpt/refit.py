@@ -22,7 +22,7 @@ from maquette.core.laws import law_of_variance
 from maquette.core.measurement import NoisyTable, Size
 from maquette.models.answers import SmallDatabase
 from maquette.models.residual import ResidualModel, centre
-from maquette.queries.base import Margin
+from maquette.queries.rows import Margin
 from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, bin_index, nested_cuts, smooth_one_way
 from maquette.sculpt.finish import finish
 from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals, total_of

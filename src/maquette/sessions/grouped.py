@@ -22,8 +22,9 @@ from maquette.queries.base import Queries
 from maquette.queries.condition import Leaf
 from maquette.queries.names import condition_text
 from maquette.queries.predicates import Predicate, where
+from maquette.results.columns import word_column
 from maquette.results.figures import Figures
-from maquette.results.keys import Groups, word_column
+from maquette.results.groups import Groups
 from maquette.results.select import Item, Selection, is_select, parse_select
 from maquette.results.tables import ResultTable, arrange
 from maquette.sessions.planning import SessionPlanner

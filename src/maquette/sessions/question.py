@@ -16,7 +16,8 @@ from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
 from maquette.models.answers import generator
 from maquette.queries import Predicate, canonical_hash, where
-from maquette.queries.base import Columns, Queries
+from maquette.queries.base import Queries
+from maquette.queries.rows import Columns
 from maquette.results import statements
 
 if TYPE_CHECKING:

@@ -310,7 +310,7 @@ class Session:
         They hold the attributes of questions that were tested or measured; of the others the hypothesis knows nothing.
         Where the session bought a table over all attributes, they are drawn from that.
         """
-        from maquette.results.release import decode
+        from maquette.models.answers import decode
 
         _check.whole(most=_check.MAX_ROWS, m=m)
         planner = self._planner

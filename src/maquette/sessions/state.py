@@ -23,9 +23,11 @@ from maquette.domain import Domain
 from maquette.errors import LedgerError
 from maquette.mechanisms.online import Settings
 from maquette.models.answers import SmallDatabase
-from maquette.models.hypothesis import Hypothesis, Prior, Released, hypothesis_for
-from maquette.queries.base import Margin, Queries
+from maquette.models.hypothesis import Hypothesis, Prior, Released
+from maquette.models.start import hypothesis_for
+from maquette.queries.base import Queries
 from maquette.queries.forms import from_spec
+from maquette.queries.rows import Margin
 from maquette.sessions.question import Past, Question
 from maquette.sessions.rules import Rules
 from maquette.theory.adaptive import SharedGap

@@ -45,8 +45,8 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import WorkloadError
-from maquette.queries.base import Margin
 from maquette.queries.predicates import Predicate
+from maquette.queries.rows import Margin
 from maquette.queries.weights import GRID, Weights
 from maquette.results.figures import Figures
 from maquette.results.means import crossing

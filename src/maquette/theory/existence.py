@@ -15,12 +15,11 @@ from typing import Literal
 from maquette.core import _check
 from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
-from maquette.queries.base import Queries, log_distinct
+from maquette.queries.base import Queries, log_distinct, union
 from maquette.queries.dimension_interval import vc_at_most
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.queries.workload import union
 from maquette.theory import lower as vc_bounds
 
 Shape = Literal["thresholds", "intervals"]

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
 from maquette.domain import Attribute, Domain
-from maquette.domain.file import Finding, check
+from maquette.domain.remarks import Finding, check
 from maquette.domain.review import COLUMNS, REVIEWS
 from maquette.errors import MaquetteError
 from maquette.web import state

@@ -24,7 +24,8 @@ from starlette.background import BackgroundTask
 from maquette.core.attribute import Kind
 from maquette.errors import ParameterError, ReleaseError, WorkloadError
 from maquette.results.export import dictionary, long_form, plain_texts
-from maquette.results.folder import MANIFEST, load
+from maquette.results.folder import MANIFEST
+from maquette.results.loading import load
 from maquette.results.pairs import CrossTable
 from maquette.web import charts
 from maquette.web.once import MadeOnce

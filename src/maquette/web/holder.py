@@ -14,7 +14,7 @@ from typing import Any
 
 from maquette.core.budget import Budget
 from maquette.domain import Domain, Relation
-from maquette.domain.file import to_text
+from maquette.domain.entries import to_text
 from maquette.domain.review import REVIEWS, confirm
 from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterError
 from maquette.owner import fit_report
@@ -24,7 +24,8 @@ from maquette.releasing.planning import check_memory, choose
 from maquette.releasing.request import Request
 from maquette.results import wording
 from maquette.results.document import plain
-from maquette.results.folder import load, write_text
+from maquette.results.folder import write_text
+from maquette.results.loading import load
 from maquette.sessions.grouped import SessionTable
 from maquette.sessions.opening import session
 from maquette.sessions.session import Session
@@ -336,7 +337,7 @@ class Holder:
         """Write down who confirms that the declared values of a column are public knowledge, and why."""
         reviews = confirm(self._domain, name, by=who, why=why).notes[REVIEWS]
         self._domain = replace(self._domain, notes=self._domain.notes | {REVIEWS: reviews})
-        write_text(self._config.domain(self._name), to_text(self._domain))
+        write_text(self._config.domain(self._name), to_text(self._domain.to_dict()))
         self._log(who, "steward", "confirmed a column", {"column": name, "why": why[:500]})
 
     def check_release(self, job: str) -> str | None:

@@ -175,7 +175,7 @@ def run(order: dict[str, Any]) -> None:
 
 def _discover(config: Config, order: dict[str, Any]) -> None:
     """Find a domain privately; it is proposed to the steward and not in use yet."""
-    from maquette.domain.file import to_text
+    from maquette.domain.entries import to_text
     from maquette.releasing.discovery import discover
     from maquette.results.folder import write_text
     from maquette.web.requests import DiscoveryRequest
@@ -197,7 +197,7 @@ def _discover(config: Config, order: dict[str, Any]) -> None:
     )
     place = config.proposal(order["table"])
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_text(place, to_text(discovery.domain))
+    write_text(place, to_text(discovery.domain.to_dict()))
 
 
 def _release(config: Config, order: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from maquette.core.events import Receipt
 from maquette.core.ledger.create import BEFORE_DOMAIN
 from maquette.domain import Domain, Relation
 from maquette.domain import review as reviews
-from maquette.domain.file import parse_attribute
+from maquette.domain.entries import parse_attribute
 from maquette.errors import LedgerError, ParameterError
 from maquette.owner import raw_columns
 from maquette.releasing.discovery import check_covered
