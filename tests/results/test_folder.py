@@ -347,7 +347,7 @@ def test_codes_outside_the_domain_are_refused(tmp_path):
     release = toy_release()
     release.database.columns["sex"][3] = 9  # pyright: ignore[reportOptionalMemberAccess]
     with pytest.raises(ReleaseError, match="'sex' lies outside"):
-        store._read_codes(_codes_file(release, tmp_path), release.domain, {"rows": 500})
+        loading._read_codes(_codes_file(release, tmp_path), release.domain, {"rows": 500})
 
 
 def _codes_file(release: Release, tmp_path: Path) -> Path:

@@ -18,6 +18,7 @@ QUESTION_LABELS = {
     "total": "total weight",
     "measure": "noisy answers",
     "residuals": "noisy answers",
+    "residuals in bins": "noisy answers",
     "tables": "noisy tables",
     "distances": "noisy distances of tables",
     "select": "choosing queries",
