@@ -147,7 +147,8 @@ def discover(
     raw = open_columns(source, sorted(choice.all), na_values=words, persons=persons, **reading)
     with find_payer(raw, payer, relation=between) as till:
         book = till.open(payer.total(budget))
-        bill = bill_of(choice, privacy, words, key=key)
+        facts = [sorted(choice.open.items()), sorted(words), epsilon, delta]
+        bill = bill_of(privacy, facts, key=key)
         curator = DiscoveryCurator(raw, book, key=bill.key, budget=budget)
         with pay(book, bill) as payment:
             findings = _findings(curator, choice, budget, book.budget, rows_of(persons))
@@ -200,10 +201,9 @@ class ColumnChoice:
 _UNFIT = "its type or name cannot be declared"
 
 
-def bill_of(choice: ColumnChoice, privacy: Privacy, words: Sequence[str], *, key: str | None) -> Bill:
-    """The whole budget of a discovery."""
+def bill_of(privacy: Privacy, facts: object, *, key: str | None) -> Bill:
+    """The whole budget of a discovery; `facts` are what else decides it, and make the key where none is given."""
     budget = privacy.budget(thresholds=True)
-    facts = [sorted(choice.open.items()), sorted(words), privacy.epsilon, privacy.delta]
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     return Bill(
         tag="discovery",
