@@ -88,7 +88,7 @@ def _cpu(program: list[str], place: Path, environment: dict[str, str]) -> float:
 
 def _sizes() -> dict[str, Any]:
     own = _package_size(Path(__file__).parents[1] / "src" / "maquette")
-    needed = sorted(_closure("maquette"))
+    needed = sorted(_closure("maquette-dp"))
     sizes = {name: _distribution_size(name) for name in needed}
     largest = sorted(sizes.items(), key=lambda item: -item[1])[:8]
     return {

@@ -24,7 +24,8 @@ from nbclient import NotebookClient
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "lectures"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_PICTURE = re.compile(r"(!\[[^\]]*\])\(([\w-]+\.svg)\)")
+_PICTURE = re.compile(r"(!\[[^\]]*\])\(((?:\.\./)?[\w-]+\.svg)\)")
+"""A picture beside the page, which is drawn here, or one of the other pages'."""
 TOPICS = (
     "laplace",
     "randomised-response",
@@ -70,14 +71,17 @@ def _cell(page: Path, place: int, text: str) -> Any:
     name = f"{page.stem}-{place}"
     if place % 2:
         return nbformat.v4.new_code_cell(text, id=name)
-    files = {file: page.parent / file for _, file in _PICTURE.findall(text)}
+    files = {Path(file).name: page.parent / file for _, file in _PICTURE.findall(text)}
     drawn = {
         file: {"image/svg+xml": base64.b64encode(path.read_bytes()).decode()}
         for file, path in files.items()
         if path.is_file()
     }
     source = _PICTURE.sub(
-        lambda found: f"{found[1]}(attachment:{found[2]})" if found[2] in drawn else found[0], text
+        lambda found: (
+            f"{found[1]}(attachment:{name})" if (name := Path(found[2]).name) in drawn else found[0]
+        ),
+        text,
     )
     cell = nbformat.v4.new_markdown_cell(source, id=name)
     if drawn:

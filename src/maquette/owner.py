@@ -98,7 +98,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
             '"reviewed": true in the domain file'
         )
     from maquette.discovery.raw import raw_commitment
-    from maquette.vault.readers import ledger_beside, open_engine, public_name
+    from maquette.vault.readers import open_engine, public_name
 
     persons = Persons.named(person, rows_per_person)
     place: ReadOptions = {"table": table, "query": query, "delimiter": delimiter, "encoding": encoding}
@@ -139,6 +139,13 @@ def draft(
     return draft_domain(
         source, table=table, query=query, delimiter=delimiter, encoding=encoding, na_values=na_values
     )
+
+
+def ledger_beside(source: Any) -> Path | None:
+    """Where the ledger of a table is kept if no other place is named; None for what is no single file."""
+    from maquette.vault.readers import ledger_beside as place
+
+    return place(source)
 
 
 @checks_arguments

@@ -363,7 +363,8 @@ def test_a_missing_driver_is_named(monkeypatch):
 
     monkeypatch.setattr(store, "create_engine", refuse)
     with pytest.raises(
-        LedgerError, match=r"needs the psycopg package; install it with: pip install 'maquette\[postgres\]'"
+        LedgerError,
+        match=r"needs the psycopg package; install it with: pip install 'maquette-dp\[postgres\]'",
     ):
         Ledger.open("postgresql://host/db")
 

@@ -194,3 +194,45 @@ def test_an_input_that_is_gone_ends_the_review(file, failure, monkeypatch):
     with pytest.raises(typer.Exit) as ended:
         review_columns(file, by="Ann")
     assert ended.value.exit_code == 130
+
+
+def sheet(file, **notes):
+    """Four columns of a draft, each with something that can be typed."""
+    columns = (
+        Attribute("codes", Kind.ORDINAL, categories=(0, 1, 2), nullable=True, overflow=True),
+        Attribute("fare", Kind.NUMERIC, bounds=(0, 530), bins=50, nullable=True),
+        Attribute("years", Kind.NUMERIC, bounds=(1990, 2024), bins=34, integer=True),
+        Attribute("sex", Kind.BOOLEAN, categories=("f", "m"), overflow=True),
+    )
+    Domain(columns, reviewed=False, notes=notes).save(file)
+    return file
+
+
+def test_bounds_and_lists_are_typed_without_json(tmp_path):
+    file = sheet(tmp_path / "d.json")
+    typed = "b\n0 x\nb\n0 20\nc\nform\nb\n0, 600\nc\n\nb\n1950 2050\nc\n\nb\nv\nf, m , x\nc\n\n"
+    code, out = run(file, "--by", "Ann", typed=typed)
+    assert code == 0, out
+    assert "not done: please type two numbers" in out
+    assert "not done: 'sex' has no bounds" in out
+    domain = Domain.load(file)
+    codes = domain["codes"]
+    assert (codes.bounds, codes.bins, codes.integer, codes.nullable) == ((-0.5, 20.5), 21, True, True)
+    assert [codes.label(i) for i in (0, 20)] == ["0", "20"]
+    assert (domain["fare"].bounds, domain["fare"].bins) == ((0, 600), 50)
+    assert (domain["years"].bounds, domain["years"].bins) == ((1950, 2050), 100)
+    assert (domain["sex"].categories, domain["sex"].kind) == (("f", "m", "x"), Kind.CATEGORICAL)
+    assert domain.notes["reviews"]["sex"]["why"] == "form"
+
+
+def test_columns_of_usual_kinds_are_one_question(tmp_path):
+    notes = {"columns": {"fare": {"from": "x", "usual": "fares"}, "years": {"from": "y", "usual": "years"}}}
+    file = sheet(tmp_path / "d.json", **notes)
+    code, out = run(file, "--by", "Ann", "--usual", typed="n\nq\n")
+    assert (code, Domain.load(file).notes.get("reviews")) == (0, None)
+    code, out = run(file, "--by", "Ann", "--usual", typed="y\ns\nc\nform\n")
+    assert code == 0, out
+    assert "1 column is still to be confirmed: codes" in out
+    why = {name: note["why"] for name, note in Domain.load(file).notes["reviews"].items()}
+    assert why == {"fare": "fares", "years": "years", "sex": "form"}
+    assert "Why is it public knowledge:" in out  # the reason of a usual kind is not proposed for others

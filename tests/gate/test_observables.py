@@ -154,4 +154,4 @@ def test_a_planted_fault_is_found(name, monkeypatch):
     fault = FAULTS[name]
     fault.plant(monkeypatch)
     with pytest.raises(AssertionError, match=fault.found):
-        observe(range(fault.seed, fault.seed + 60), channel=fault.channel, worlds=[fault.world])
+        observe(range(fault.seed, fault.seed + 200), channel=fault.channel, worlds=[fault.world])

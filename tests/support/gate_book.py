@@ -26,6 +26,8 @@ class BookDouble:
     commitment: str | None = None
     persons = None
     awaits_domain = False
+    name = "a list"
+    opened = location = "in memory"
 
     def __init__(self, *, budget: Budget, relation: Relation) -> None:
         self.budget = budget

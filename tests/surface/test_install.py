@@ -70,7 +70,8 @@ made = mq.release(people, mq.marginals(domain, k=1), epsilon=20.0, relation="rep
 page = Path(made.save("a.maquette") / "report.html").read_text()
 chart = made.plot("age")
 chart.save("age.json")
-words = {"report": "Shares of age: " in page and "maquette[plots]" in page, "bundle": list(chart._repr_mimebundle_())}
+words = {"report": "Shares of age: " in page and "maquette-dp[plots]" in page}
+words["bundle"] = list(chart._repr_mimebundle_())
 Path("x.duckdb").write_bytes(b"x")
 Path("x.xlsx").write_bytes(b"x")
 for name, act in {
@@ -97,7 +98,7 @@ def test_the_base_alone_releases_and_names_the_extra_for_what_it_cannot(tmp_path
     assert words.pop("bundle") == ["application/vnd.vegalite.v5+json", "text/plain"]
     extras = {"png": "plots", "html": "plots"}
     assert {
-        name: f"maquette[{extras.get(name, name)}]" in text for name, text in words.items()
+        name: f"maquette-dp[{extras.get(name, name)}]" in text for name, text in words.items()
     } == dict.fromkeys(("png", "html", "duckdb", "excel", "postgres", "spark", "client"), True)
 
 

@@ -39,7 +39,7 @@ def test_the_lock_has_placeholders_only():
 def test_every_locked_file_has_a_hash():
     for package in LOCK["package"]:
         files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
-        assert files or package["name"] == "maquette"
+        assert files or package["name"] == "maquette-dp"
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", file["hash"]) for file in files)
 
 
@@ -62,7 +62,7 @@ def _requirement(text: str) -> tuple[str, str]:
 
 def test_the_lock_belongs_to_this_pyproject():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    own = next(p for p in LOCK["package"] if p["name"] == "maquette")
+    own = next(p for p in LOCK["package"] if p["name"] == "maquette-dp")
     assert own["version"] == project["project"]["version"]
     locked = {(r["name"], r.get("specifier", "")) for r in own["metadata"]["requires-dist"]}
     groups = own["metadata"]["requires-dev"].values()

@@ -155,7 +155,7 @@ def test_workbooks_need_their_extra(tmp_path, monkeypatch):
 
     (tmp_path / "t.ods").write_bytes(b"x")
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(SourceError, match=r"maquette\[excel\]"):
+    with pytest.raises(SourceError, match=r"maquette-dp\[excel\]"):
         counts(tmp_path / "t.ods")
 
 

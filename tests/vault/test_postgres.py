@@ -218,5 +218,5 @@ def test_what_is_wrong_is_said_without_the_drivers_words(url: str, owner: Any):
 
 def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, url: str):
     monkeypatch.setitem(__import__("sys").modules, "adbc_driver_postgresql.dbapi", None)
-    with pytest.raises(SourceError, match=r"maquette\[postgres\]"):
+    with pytest.raises(SourceError, match=r"maquette-dp\[postgres\]"):
         open_engine(url, DOMAIN, table="people")

@@ -122,7 +122,7 @@ def test_what_spark_says_of_a_failure_is_not_repeated(asked, monkeypatch):
     with pytest.raises(ParameterError, match="encoding= is for text files"):
         check_source("spark:/data", encoding="latin-1")
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(SourceError, match=r"maquette\[spark\]"):
+    with pytest.raises(SourceError, match=r"maquette-dp\[spark\]"):
         spark.from_place("spark:/data", table=None, query=None)
 
 

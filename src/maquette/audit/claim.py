@@ -171,7 +171,7 @@ def least_error(*, n: int, log_universe: float, epsilon: float, beta: float) -> 
 
 LINES = {
     "laplace": ("independent Laplace noise, stated", "#1d4ed8", [1, 0]),
-    "composed": ("the same by advanced composition, stated", "#6366f1", [5, 3]),
+    "composed": ("with advanced composition, stated", "#6366f1", [5, 3]),
     "bound": ("SmallDB, stated", "#c2410c", [5, 3]),
     "true": ("SmallDB, true", "#c2410c", [1, 0]),
     "lower": ("no private mechanism is below", "#6b7280", [2, 2]),
@@ -183,19 +183,21 @@ FLOOR = 3e-5
 def specification(
     points: Sequence[Point], *, records: int, epsilon: float, delta: float, what: str
 ) -> dict[str, Any]:
-    """Error against log2 of the number of thresholds, on a logarithmic scale, each line with its name at its end."""
+    """Error against log2 of the number of thresholds, on a logarithmic scale, each line with its name on it."""
     values = [
         {"bits": point.bits, "line": LINES[name][0], "error": asdict(point)[name]}
         for name in LINES
         for point in points
         if FLOOR < asdict(point)[name] <= 1
     ]
+    ends = {value["line"]: value for value in values}
+    last = max(p.bits for p in points)
     names, colours, dashes = (list(part) for part in zip(*LINES.values(), strict=True))
     x = {
         "field": "bits",
         "type": "quantitative",
-        "title": "number of thresholds, as a power of two",
-        "scale": {"domain": [min(p.bits for p in points), max(p.bits for p in points)], "nice": False},
+        "title": "number of questions: all thresholds on a grid",
+        "scale": {"domain": [min(p.bits for p in points), last], "nice": False},
         "axis": {
             "labelExpr": "'2^' + datum.value",
             "values": [p.bits for p in points if p.bits % 8 == 0],
@@ -205,39 +207,56 @@ def specification(
     y = {
         "field": "error",
         "type": "quantitative",
-        "title": "largest error, as a share of the records",
+        "title": "largest error, of all records",
         "scale": {"type": "log", "domain": [FLOOR, 1], "nice": False},
-        "axis": {"format": ".4~g", "values": [1e-4, 1e-3, 1e-2, 0.1, 1]},
+        "axis": {
+            "labelExpr": "format(100 * datum.value, '~g') + ' %'",
+            "values": [1e-4, 1e-3, 1e-2, 0.1, 1],
+            "titlePadding": 14,
+        },
     }
-    legend = {
-        "title": None,
-        "columns": 1,
-        "orient": "right",
-        "labelLimit": 300,
-        "symbolSize": 500,
-        "symbolType": "stroke",
+    colour = {
+        "field": "line",
+        "type": "nominal",
+        "legend": None,
+        "scale": {"domain": names, "range": colours},
     }
-    colour = {"field": "line", "type": "nominal", "scale": {"domain": names, "range": colours}}
-    dash = {"field": "line", "type": "nominal", "scale": {"domain": names, "range": dashes}}
+    dash = {"field": "line", "type": "nominal", "legend": None, "scale": {"domain": names, "range": dashes}}
+    text = {"type": "text", "fontSize": 13, "fontWeight": "bold"}
+    at_end = [value for value in ends.values() if value["bits"] == last]
+    before = [value for value in ends.values() if value["bits"] < last]
+    label = {"color": colour, "text": {"field": "line", "type": "nominal"}}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "title": {
-            "text": "All thresholds on finer and finer grids",
+            "text": "All thresholds at once: independent noise against one small database",
             "subtitle": f"{what}; n = {records:,}; epsilon = {epsilon:g} (advanced composition: delta = {delta:g})",
             "anchor": "start",
+            "offset": 14,
         },
-        "width": 460,
-        "height": 300,
+        "width": 640,
+        "height": 320,
+        "padding": 10,
         "data": {"values": values},
         "encoding": {"x": x, "y": y},
         "layer": [
             {
-                "mark": {"type": "line", "strokeWidth": 2.4},
-                "encoding": {"color": colour | {"legend": legend}, "strokeDash": dash | {"legend": legend}},
+                "mark": {"type": "line", "strokeWidth": 2.6},
+                "encoding": {"color": colour, "strokeDash": dash},
             },
             {
-                "mark": {"type": "point", "filled": True, "size": 28, "opacity": 1},
-                "encoding": {"color": colour | {"legend": None}},
+                "mark": {"type": "point", "filled": True, "size": 30, "opacity": 1},
+                "encoding": {"color": colour},
+            },
+            {
+                "data": {"values": at_end},
+                "mark": text | {"align": "right", "dy": -13},
+                "encoding": label,
+            },
+            {
+                "data": {"values": before},
+                "mark": text | {"align": "left", "dx": 10, "dy": 6},
+                "encoding": label,
             },
         ],
         "config": {
@@ -246,12 +265,11 @@ def specification(
             "view": {"stroke": None},
             "axis": {
                 "gridColor": "#e5e7eb",
-                "labelFontSize": 12,
-                "titleFontSize": 13,
+                "labelFontSize": 13,
+                "titleFontSize": 14,
                 "titleFontWeight": "normal",
             },
-            "title": {"fontSize": 16, "subtitleFontSize": 12, "subtitleColor": "#4b5563"},
-            "legend": {"labelFontSize": 12},
+            "title": {"fontSize": 17, "subtitleFontSize": 13, "subtitleColor": "#4b5563"},
         },
     }
 

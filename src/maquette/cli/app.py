@@ -21,6 +21,7 @@ from maquette.cli import (
     plan,
     release,
     serve,
+    start,
 )
 from maquette.cli.console import Guarded
 
@@ -40,12 +41,14 @@ for name, group in (
     ("source", domain.places),
 ):
     app.add_typer(group, name=name)
-for part in (plan, release, answer, ask, choose, audit, bound, claim, dimension, learn, serve):
+for part in (start, plan, release, answer, ask, choose, audit, bound, claim, dimension, learn, serve):
     part.register(app)
 
 
 def leave_only(names: list[str]) -> None:
     """Of all commands only these, where there are such: typer builds every one before it runs one."""
+    if names == ["start"]:
+        names = start.COMMANDS
     commands = [command for command in app.registered_commands if command.name in names]
     groups = [group for group in app.registered_groups if group.name in names]
     if commands or groups:

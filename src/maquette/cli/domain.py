@@ -97,6 +97,9 @@ def review(
         list[str] | None,
         typer.Option("--drop", metavar="COLUMN", help="Take a column out; repeatable."),
     ] = None,
+    usual: Annotated[
+        bool, typer.Option("--usual", help="Ask about all columns of usual kinds (ages, yes or no) at once.")
+    ] = False,
 ) -> None:
     """Go through a drafted domain column by column. Each answer is written to the file at once.
 
@@ -113,7 +116,7 @@ def review(
     if accept or drop:
         review_without_asking(file, by=by or "", accept=accept or [], drop=drop or [])
     else:
-        review_columns(file, by=by)
+        review_columns(file, by=by, usual=usual)
 
 
 @app.command("check")

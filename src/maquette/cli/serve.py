@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from maquette.web.auth import Door
     from maquette.web.config import Config
 
-NEEDS = "the service needs more packages: pip install 'maquette[serve]'"
+NEEDS = "the service needs more packages: pip install 'maquette-dp[serve]'"
 Configuration = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="The configuration of the service (TOML).")
 ]

@@ -21,6 +21,8 @@ from maquette.errors import DomainError
 
 REVIEWS = "reviews"
 """The note that this module writes, beside those of a draft."""
+USUAL = "usual"
+"""In a draft's note of a column: the usual kind that it is, whose list or bounds need no table."""
 
 
 def remaining(domain: Domain) -> tuple[str, ...]:
@@ -39,6 +41,12 @@ def confirm(domain: Domain, name: str, *, by: str, why: str, on: datetime.date |
     domain[name]  # refuses an unknown name
     entry = {"by": by.strip(), "why": why.strip(), "on": (on or datetime.date.today()).isoformat()}
     return _with_reviews(domain, _note(domain, REVIEWS) | {name: entry})
+
+
+def usual(domain: Domain) -> dict[str, str]:
+    """The columns to confirm that a draft took for a usual kind, each with that kind."""
+    notes = notes_of(domain, COLUMNS)
+    return {name: str(notes[name][USUAL]) for name in remaining(domain) if USUAL in notes.get(name, {})}
 
 
 def drop(domain: Domain, name: str) -> Domain:

@@ -222,7 +222,7 @@ def _workbook(release: Release, path: Path, frames: dict[str, ResultTable]) -> F
         import xlsxwriter
     except ImportError:
         raise ReleaseError(
-            "writing a workbook needs the package XlsxWriter: pip install 'maquette[excel]'; or export as csv"
+            "writing a workbook needs the package XlsxWriter: pip install 'maquette-dp[excel]'; or export as csv"
         ) from None
     sheets: dict[str, pa.Table] = {"dictionary": dictionary(release)}
     if release.database is not None:

@@ -174,7 +174,7 @@ def ticks(top: float) -> list[float]:
 def _draw(spec: dict[str, Any], label: str) -> str:
     """As SVG for a page, or in words where nothing is installed that draws."""
     if not can_draw():
-        return f'<p class="quiet">{escape(label)}. Pictures need the extra maquette[plots].</p>'
+        return f'<p class="quiet">{escape(label)}. Pictures need the extra maquette-dp[plots].</p>'
     return _responsive(drawing().vegalite_to_svg(whole_spec(spec)), label)
 
 
@@ -189,7 +189,7 @@ def drawing() -> Any:
         import vl_convert
     except ImportError:
         raise ParameterError(
-            "drawing needs the extra maquette[plots]: pip install 'maquette[plots]'"
+            "drawing needs the extra maquette-dp[plots]: pip install 'maquette-dp[plots]'"
         ) from None
     return vl_convert
 

@@ -32,7 +32,7 @@ from maquette.core.rows.coding import (
 from maquette.core.rows.source import Source, fits
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.domain import COLUMNS, LEFT_OUT
-from maquette.domain.review import MISSING_WORDS, named_numbers, usual_scale
+from maquette.domain.review import MISSING_WORDS, USUAL, named_numbers, usual_scale
 from maquette.errors import DomainError, SourceError
 from maquette.vault.readers import ReadOptions, open_source
 
@@ -59,6 +59,7 @@ def draft_domain(source: Any, *, na_values: Iterable[str] = (), **options: Unpac
         raise SourceError(
             f"{opened.description} has several columns of one name; give every column its own name"
         )
+    _check_header(opened, names)
     tokens = tuple(dict.fromkeys((*MISSING_WORDS, *na_values)))
     drafts = {name: draft for name in names if (draft := _by_type(opened, name))}
     columns = {
@@ -78,6 +79,25 @@ def draft_domain(source: Any, *, na_values: Iterable[str] = (), **options: Unpac
     return Domain(declared, tokens, reviewed=False, notes={key: note for key, note in notes.items() if note})
 
 
+def _check_header(opened: Source, names: list[str]) -> None:
+    """Refuse a file whose first line is not made of names, before anything is guessed from it."""
+    if opened.hint:
+        raise SourceError(f"{opened.description} cannot be drafted: {opened.hint}")
+    if names and all(_is_number(name) for name in names):  # not repeated: this line may be a record
+        raise SourceError(
+            f"{opened.description} cannot be drafted: all its column names are numbers, so its first line seems to be "
+            "a record; write the names of the columns above it"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnDraft:
     """The declaration that was guessed for a column, where it comes from, and what is risky about it."""
@@ -88,6 +108,8 @@ class ColumnDraft:
     """Where the declaration comes from, or why there is none."""
     risk: str | None = None
     """What the rows, and so perhaps one record, have decided; None if that is nothing."""
+    usual: str | None = None
+    """The usual kind of column that it is, whose list or bounds are known without any table; None for others."""
 
     @property
     def is_declared(self) -> bool:
@@ -96,7 +118,8 @@ class ColumnDraft:
     def note(self) -> dict[str, str]:
         """The form in the notes of the domain."""
         word = "from" if self.is_declared else "why"
-        return {word: self.source} | ({} if self.risk is None else {"risk": self.risk})
+        more = {"risk": self.risk, USUAL: self.usual}
+        return {word: self.source} | {key: text for key, text in more.items() if text is not None}
 
 
 def _by_type(source: Source, name: str) -> ColumnDraft | None:
@@ -107,7 +130,9 @@ def _by_type(source: Source, name: str) -> ColumnDraft | None:
     if not fits(Attribute(name, Kind.CATEGORICAL, categories=("x",)), kind):
         return ColumnDraft(None, f"its type {kind} cannot be declared")
     if pa.types.is_boolean(kind):
-        return ColumnDraft(Attribute(name, Kind.BOOLEAN, codes=2, nullable=True), "its type")
+        return ColumnDraft(
+            Attribute(name, Kind.BOOLEAN, codes=2, nullable=True), "its type", usual="yes or no, by its type"
+        )
     return None
 
 
@@ -173,7 +198,10 @@ class _Column:
         if lower <= {"0", "1"} or lower <= {*TRUE_WORDS, *FALSE_WORDS}:
             declaration = self._declare(Kind.BOOLEAN, codes=2)
             return ColumnDraft(
-                declaration, "values that say yes or no", f"that it has no other values {FROM_ROWS}"
+                declaration,
+                "values that say yes or no",
+                f"that it has no other values {FROM_ROWS}",
+                usual="yes or no",
             )
         if self.numbers and math.isfinite(self.low):
             return self._numbers()
@@ -184,6 +212,7 @@ class _Column:
                 declaration,
                 "a usual scale of answers, complete and in its order",
                 f"that it is this scale, in this spelling, {FROM_ROWS}",
+                usual="a usual scale, whole and in its order",
             )
         if len(self.texts) <= MAX_CATEGORIES:
             return self._list(tuple(sorted(self.texts)))
@@ -208,6 +237,7 @@ class _Column:
                 declaration,
                 f"{usual.words}, whose bounds are known without the table",
                 f"that its values are {usual.words} {FROM_ROWS}",
+                usual=f"{usual.words}, with bounds that everybody knows",
             )
         if self.whole and len(self.texts) <= MAX_CODES:
             return self._list(tuple(sorted({int(float(text)) for text in self.texts})))
@@ -223,7 +253,7 @@ class _Column:
         return ColumnDraft(
             declaration,
             "the smallest and the largest value of the table, rounded",
-            "its bounds follow the most extreme people in the table: put in bounds that the documentation gives"
+            "its bounds follow the most extreme people in the table: use bounds that the documentation gives"
             + named,
         )
 
@@ -235,8 +265,8 @@ class _Column:
         return ColumnDraft(
             self._declare(kind, categories=values, overflow=True),
             "the values that occur in the table",
-            "a rare value in its list points at a person, and so does one that is not there: put in the list of the "
-            "documentation" + ("; is the order of the codes an order of values?" if in_order else ""),
+            "a rare category can identify a person, and so can its absence: use the list in the codebook"
+            + ("; is the order of the codes an order of values?" if in_order else ""),
         )
 
     def _declare(self, kind: Kind, **fields: Any) -> Attribute:

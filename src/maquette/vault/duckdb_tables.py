@@ -63,7 +63,7 @@ def from_file(path: Path, *, table: str | None, query: str | None) -> Source:
         import duckdb
     except ImportError:
         raise SourceError(
-            "reading DuckDB files needs the extra maquette[duckdb]: pip install 'maquette[duckdb]'"
+            "reading DuckDB files needs the extra maquette-dp[duckdb]: pip install 'maquette-dp[duckdb]'"
         ) from None
     try:
         connection = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})

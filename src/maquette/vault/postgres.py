@@ -272,7 +272,7 @@ def _driver() -> Any:
     except ModuleNotFoundError:
         pass
     raise SourceError(
-        "reading from PostgreSQL needs the extra maquette[postgres]: pip install 'maquette[postgres]'"
+        "reading from PostgreSQL needs the extra maquette-dp[postgres]: pip install 'maquette-dp[postgres]'"
     )
 
 

@@ -315,7 +315,9 @@ def _session(place: str) -> Any:
     except ModuleNotFoundError:
         builder = None
     if builder is None:
-        raise SourceError("tables in Spark need the extra maquette[spark]: pip install 'maquette[spark]'")
+        raise SourceError(
+            "tables in Spark need the extra maquette-dp[spark]: pip install 'maquette-dp[spark]'"
+        )
     try:
         with without_pandas():
             if place.startswith("sc://"):

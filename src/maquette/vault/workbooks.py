@@ -182,4 +182,6 @@ def _calamine() -> Any:
         return importlib.import_module("python_calamine")
     except ModuleNotFoundError:
         pass
-    raise SourceError("reading workbooks needs the extra maquette[excel]: pip install 'maquette[excel]'")
+    raise SourceError(
+        "reading workbooks needs the extra maquette-dp[excel]: pip install 'maquette-dp[excel]'"
+    )

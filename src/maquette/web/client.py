@@ -57,7 +57,7 @@ def connect(url: str, *, token: str, timeout: float = 60.0) -> Service:
     try:
         import httpx
     except ImportError:
-        raise ParameterError("a client needs one more package: pip install 'maquette[client]'") from None
+        raise ParameterError("a client needs one more package: pip install 'maquette-dp[client]'") from None
     if not url.startswith(("http://", "https://")):
         raise ParameterError("expected the address of a service, such as https://census.example")
     if url.startswith("http://") and _host(url) not in ("127.0.0.1", "localhost", "::1"):

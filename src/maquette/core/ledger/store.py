@@ -289,7 +289,7 @@ class PostgresStore(Store):
             )
         except ModuleNotFoundError:
             raise LedgerError(
-                "a ledger in PostgreSQL needs the psycopg package; install it with: pip install 'maquette[postgres]'"
+                "a ledger in PostgreSQL needs the psycopg package; install it with: pip install 'maquette-dp[postgres]'"
             ) from None
         event.listen(engine, "connect", _make_commits_durable)
         return engine
