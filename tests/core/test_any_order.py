@@ -190,8 +190,8 @@ FAULTS = {
     "tries no free column before the others": ("takes_free = True", "takes_free = False"),
     "divides one column too far": ("if frame[_FIXED] < depth:", "if frame[_FIXED] <= depth:"),
     "forgets what a leading value leaves out": (
-        "if found[1, level, f] <= best[f] - frame[_LOST] - frame[_LOSES]:",
-        "if found[1, level, f] <= best[f]:",
+        "if peaks[1, level, f] <= best[f] - frame[_LOST] - frame[_LOSES]:",
+        "if peaks[1, level, f] <= best[f]:",
     ),
     "looks at a leading value as at any other": (
         "lost = frame[_LOST] + (frame[_LOSES] if leads_here else zero)",

@@ -152,22 +152,22 @@ def largest_errors(
     folded = Folded.of(axes, records, rows, times=times)
     order = columns_first(axes, rows)
     deepest = max(one.order for one in statistics)
-    found: dict[tuple[Family, int], int] = {}
+    gaps_of: dict[tuple[Family, int], int] = {}
     best: dict[Statistic, int] = {}
     for depth in sorted({min(2, deepest), *(one.order for one in statistics)}):
         # gaps of few columns leave fewer cells to divide when there are more
         own = [one for one in statistics if one.order == depth]
         families = sorted({one.family for one in own or statistics if one.order >= depth})
-        known = [
-            max([gap for (family, _), gap in found.items() if family <= one], default=0) for one in families
+        narrower = [
+            max([gap for (family, _), gap in gaps_of.items() if family <= one], default=0) for one in families
         ]
         floors = [
             min(one.floor for one in own or statistics if one.family == f and one.order >= depth) * m
             for f in families
         ]
-        gaps = np.array([max(pair) for pair in zip(known, floors, strict=True)], dtype=np.int64)
+        gaps = np.array([max(pair) for pair in zip(narrower, floors, strict=True)], dtype=np.int64)
         _run(axes, folded, families, order, gaps, depth=depth)
-        found |= {
+        gaps_of |= {
             (family, depth): int(gap)
             for family, gap, floor in zip(families, gaps, floors, strict=True)
             if gap > floor
@@ -363,7 +363,7 @@ def _search(
     best: Any,
     frames: Any,
     active: Any,
-    found: Any,
+    peaks: Any,
     is_open: Any,
     leads: Any,
     cells: Any,
@@ -377,7 +377,7 @@ def _search(
 ) -> Any:
     """Depth first; a level holds the records of a cell, and counts the cells that are a part of it by one more column.
 
-    By level, and family or column: `active`, which families are searched; `found`, the largest gaps in what was
+    By level, and family or column: `active`, which families are searched; `peaks`, the largest gaps in what was
     searched, and in the part of it with the leading value; `is_open`, the columns that it is still to be divided by, 2
     where they are fixed; `leads`, the most frequent value of each column and what it leaves out; `cells`, the counts;
     `lies`, from where to where the records of a value lie at the next level, nowhere: -1.
@@ -391,7 +391,7 @@ def _search(
             is_new = False
             takes_free = False
             for f in range(kinds):
-                found[0, level, f] = zero
+                peaks[0, level, f] = zero
                 if active[level, f] and families[f] > 0:
                     takes_free = True
             count = zero
@@ -411,7 +411,7 @@ def _search(
                 )
                 for f in range(kinds):
                     gap = gaps[families[f]]
-                    found[0, level, f] = gap if gap > found[0, level, f] else found[0, level, f]
+                    peaks[0, level, f] = gap if gap > peaks[0, level, f] else peaks[0, level, f]
                     if frame[_FIXED] < depth:
                         best[f] = gap if gap > best[f] else best[f]
             frame[_COLUMN] = -1
@@ -441,7 +441,7 @@ def _search(
                 frame[_LEADER] >= 0
             ):  # other columns without this one: what its leader has, and what that leaves out
                 for f in range(kinds):
-                    if found[1, level, f] <= best[f] - frame[_LOST] - frame[_LOSES]:
+                    if peaks[1, level, f] <= best[f] - frame[_LOST] - frame[_LOSES]:
                         active[level, f] = zero
             frame[_COLUMN] = -1
         least, takes_free = np.int64(-1), False
@@ -463,10 +463,10 @@ def _search(
             level -= 1
             if level >= 0:
                 for f in range(kinds):
-                    gap = found[0, level + 1, f]
-                    found[0, level, f] = gap if gap > found[0, level, f] else found[0, level, f]
+                    gap = peaks[0, level + 1, f]
+                    peaks[0, level, f] = gap if gap > peaks[0, level, f] else peaks[0, level, f]
                     if frames[level, _VALUE] == frames[level, _LEADER]:
-                        found[1, level, f] = gap
+                        peaks[1, level, f] = gap
             continue
         further = frame[_LEFT] if frame[_LEFT] < count else count
         frame[_LEADER] = -1
@@ -479,7 +479,7 @@ def _search(
             chosen = leading
             frame[_LEADER], frame[_LOSES] = leads[0, level, chosen], leads[1, level, chosen]
             for f in range(kinds):
-                found[1, level, f] = zero
+                peaks[1, level, f] = zero
         c, bar = chosen, least - frame[_LOST]
         is_open[level, c] = zero
         is_any = False
