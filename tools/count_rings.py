@@ -41,6 +41,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "mechanisms",
         "models",
         "progress",
+        "requests",
         "queries",
         "releasing",
         "results",

@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.core._arguments import checks_arguments
-from maquette.core.budget import UNITS, Accounting, Budget, Unit
+from maquette.core.budget import UNITS, Accounting, Unit
 from maquette.core.curator import Curator
 from maquette.core.events import Receipt
 from maquette.core.measurement import Size
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError, WorkloadError
 from maquette.mechanisms import postprocess
 from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome
 from maquette.mechanisms.postprocess import expanded
@@ -35,17 +34,16 @@ from maquette.releasing.certify import (
     share_of_beta,
 )
 from maquette.releasing.payment import (
-    accounting_of,
-    check_covered,
-    close_opened,
+    bill_of,
+    find_payer,
     open_ledger,
-    require_total,
-    reserve,
+    pay,
     warn_if_weak,
 )
 from maquette.releasing.planning import Choice, plan, required
 from maquette.releasing.ranking import Plan
 from maquette.releasing.request import Request
+from maquette.requests import Payer
 from maquette.results.binding import bind
 from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.release import Release, with_distance
@@ -54,8 +52,6 @@ from maquette.samplers.draw import EXACT_DRAWS
 
 __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
 
-REFUSALS = (ParameterError, WorkloadError, MechanismError, BudgetExceeded)
-"""Decided from public numbers: asked again, the same release is refused again, so what it reserved goes back."""
 UNCERTIFIED = (
     "no certificate was bought: by public numbers the guarantee was expected to state less than it would"
 )
@@ -122,51 +118,22 @@ def release(
         persons=table.persons,
         lists_records=table.lists_records,
     )
+    payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
     watcher = followed_by(progress)
     warn_if_weak(request.budget)
-    choice = planning.choose(request, accounting=accounting_of(table, ledger) or accounting)
-    planning.check_memory(choice, limit=table.memory_limit)
-    total = Budget(
-        epsilon if total_epsilon is None else total_epsilon,
-        delta if total_delta is None else total_delta,
-        choice.request.budget.accounting,
-    )
-    book = open_ledger(table, ledger, relation=request.relation, budget=total)
-    name = key or request.key
-    try:
-        require_total(book, epsilon=total_epsilon, delta=total_delta)
-        curator = Curator(
-            table, book, key=name, budget=choice.request.budget, draws=EXACT_DRAWS, watch=_watched(watcher)
-        )
-        check_covered(choice.request, book, name, choice.prepared)
-        entry = reserve(choice.request, book, name)
-        try:
+    with find_payer(table, payer, relation=request.relation) as till:
+        choice = planning.choose(request, accounting=till.accounting or accounting)
+        planning.check_memory(choice, limit=table.memory_limit)
+        budget, name = choice.request.budget, key or request.key
+        book = till.open(payer.total(budget))
+        curator = Curator(table, book, key=name, budget=budget, draws=EXACT_DRAWS, watch=_watched(watcher))
+        with pay(book, bill_of(choice.request, name, choice.prepared)) as payment:
             choice = _decided(curator, choice)
             watcher.expect(planning.stages(choice))
             done = run(curator, choice, key=name, progress=watcher)
-        except KeyReused as error:
-            if entry.fresh:
-                raise
-            raise KeyReused(_asked_otherwise(name)) from error
-        except REFUSALS:
-            if entry.fresh:  # an older reservation may belong to a run that was cut short and goes on
-                book.settle(name)
-            raise
-        result = finish(choice, done, book, book.settle(name), watermark=curator.watermark)
+        result = finish(choice, done, book, payment.settle(), watermark=curator.watermark)
         bind(book, result, key=name)
         return result
-    finally:
-        close_opened(book, table, place=ledger)
-
-
-def _asked_otherwise(name: str) -> str:
-    """For a request that is in the ledger with other questions than it asks today."""
-    return (
-        f"this request was made before, as '{name}', but what was asked of the table for it then is not what this "
-        "version asks (another mechanism, certificate or share of the budget), so its stored values do not fit; "
-        "nothing was paid. If the release was saved, load it; the version that made it repeats it for free; or pay "
-        "for a new one under another key (key=, --key)"
-    )
 
 
 def _watched(progress: Progress) -> Callable[[int], None] | None:

@@ -9,6 +9,7 @@ from maquette.core.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import LedgerError
 from maquette.releasing import payment
+from maquette.requests import Payer
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=3),))
 BUDGET = Budget(1.0, 1e-6, "zcdp")
@@ -24,12 +25,22 @@ def opened(table, ledger=None, budget=BUDGET):
     return payment.open_ledger(table, ledger, relation=Relation.ADD_REMOVE, budget=budget)
 
 
+def found(table, ledger=None, **totals):
+    payer = Payer(ledger=ledger, **totals)
+    return payment.find_payer(table, payer, relation=Relation.ADD_REMOVE)
+
+
+def bill(budget):
+    return payment.Bill(tag="release", key="one", request="0" * 64, budget=budget, body={})
+
+
 def test_a_ledger_lies_beside_the_file_of_its_table(table, tmp_path):
-    assert payment.accounting_of(table, None) is None
+    assert found(table).accounting is None
     opened(table).close()
     assert table.ledger_location.parent == tmp_path
     assert table.ledger_location.exists()
-    assert payment.accounting_of(table, None) == "zcdp"
+    with found(table) as till:
+        assert till.accounting == "zcdp"
 
 
 def test_a_folder_that_cannot_be_written_is_named(table, monkeypatch):
@@ -41,11 +52,11 @@ def test_a_folder_that_cannot_be_written_is_named(table, monkeypatch):
 
 def test_the_total_of_a_ledger_is_fixed(table):
     with opened(table) as book:
-        payment.require_total(book, epsilon=1.0, delta=1e-6)
-        payment.require_total(book, epsilon=None, delta=None)
-        for total in ({"epsilon": 2.0, "delta": None}, {"epsilon": None, "delta": 1e-5}):
+        for total in ({}, {"total_epsilon": 1.0, "total_delta": 1e-6}):
+            assert found(table, book, **total).open(Budget(0.5)) is book
+        for total in ({"total_epsilon": 2.0}, {"total_delta": 1e-5}):
             with pytest.raises(LedgerError, match="which is fixed"):
-                payment.require_total(book, **total)
+                found(table, book, **total).open(Budget(0.5))
 
 
 def test_a_ledger_that_another_process_made_meanwhile_is_opened(table, tmp_path, monkeypatch):
@@ -67,9 +78,9 @@ def test_a_ledger_pays_in_what_it_counts(table, tmp_path):
         opened(table, tmp_path / "pure.ledger", Budget(1.0)) as pure,
         opened(table, tmp_path / "zcdp.ledger") as zcdp,
     ):
-        assert payment.cost_of(Budget(0.5), pure).units > 0
-        assert payment.cost_of(Budget(0.5, 1e-7, "zcdp"), zcdp).units > 0
+        assert bill(Budget(0.5)).cost(pure).units > 0
+        assert bill(Budget(0.5, 1e-7, "zcdp")).cost(zcdp).units > 0
         with pytest.raises(LedgerError, match="counts pure epsilon and cannot pay for a delta"):
-            payment.cost_of(BUDGET, pure)
+            bill(BUDGET).cost(pure)
         with pytest.raises(LedgerError, match="counts by zcdp; ask again"):
-            payment.cost_of(Budget(0.5, 1e-7, "gaussian"), zcdp)
+            bill(Budget(0.5, 1e-7, "gaussian")).cost(zcdp)

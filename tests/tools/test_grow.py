@@ -12,8 +12,7 @@ from maquette.core.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.queries import conjunctions, marginals
-from maquette.tools import grow
-from maquette.tools import grow as growing
+from maquette.tools import envelope, grow
 from support import privacy_loss
 from support.privacy_conformance import TINY
 from support.privacy_doubles import RecordingNoise, ReplayingNoise, TapeCurator, ledger_for, table_of
@@ -36,7 +35,7 @@ def test_neighbouring_tables_lose_no_more_than_was_charged(relation, delta, monk
 
     def run(histogram, noise):
         ledger = ledger_for(TINY, budget=Budget(0.9, delta), relation=relation)
-        monkeypatch.setattr(growing, "Curator", lambda *a, **o: TapeCurator(*a, noise=noise, **o))
+        monkeypatch.setattr(envelope, "Curator", lambda *a, **o: TapeCurator(*a, noise=noise, **o))
         grown = mq.grow(
             table_of(TINY, histogram), queries, rows=3, epsilon=0.9, delta=delta, relation=relation, ledger=ledger
         )  # fmt: skip

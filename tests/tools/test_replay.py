@@ -9,7 +9,7 @@ import pytest
 import maquette as mq
 from maquette.core.budget import UNITS, Budget
 from maquette.domain import Relation
-from maquette.tools import choose as choosing
+from maquette.tools import envelope
 from maquette.tools import sparse_vector as streaming
 from support import privacy_loss
 from support.online_tape import Player, Recorder, TapedOnline
@@ -60,7 +60,7 @@ def test_choices_on_neighbouring_tables(score, relation, delta, monkeypatch):
 
     def run(histogram, noise):
         ledger = ledger_for(TINY, budget=budget, relation=relation)
-        monkeypatch.setattr(choosing, "Curator", lambda *a, **o: TapeCurator(*a, noise=noise, **o))
+        monkeypatch.setattr(envelope, "Curator", lambda *a, **o: TapeCurator(*a, noise=noise, **o))
         chosen = mq.choose(
             table_of(TINY, histogram),
             SCORES[score]["candidates"],

@@ -8,7 +8,7 @@ from maquette.core.budget import UNITS, Budget
 from maquette.core.laws import Gaussian, Laplace
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import LedgerError, ParameterError, WorkloadError
-from maquette.tools import stream as streaming
+from maquette.tools import envelope
 from maquette.tools.stream import MAX_STEPS, _root, error, tree
 from support import privacy_loss
 from support.cli_files import call, desk, refused
@@ -131,7 +131,7 @@ def test_streams_on_neighbouring_tables(relation, delta, monkeypatch):
 
     def ask(histogram, noise):
         monkeypatch.setattr(
-            streaming, "Curator", lambda *args, **more: TapeCurator(*args, noise=noise, **more)
+            envelope, "Curator", lambda *args, **more: TapeCurator(*args, noise=noise, **more)
         )
         book = ledger_for(TINY, budget=budget, relation=relation)
         result = mq.count_stream(

@@ -429,17 +429,21 @@ def release_units(release: Budget, unit: Unit) -> int:
     return release.total_units
 
 
-def affordable_epsilon(ledger: Budget, left: Cost, *, delta: float | None = None) -> float | None:
-    """The largest epsilon, rounded down to three digits, of a release that fits into what a ledger has left.
+def affordable_epsilon(
+    ledger: Budget, left: Cost, *, delta: float | None = None, cost_of: Callable[[Budget], Cost] | None = None
+) -> float | None:
+    """The largest epsilon, rounded down to three digits, of a run that fits into what a ledger has left.
 
-    `delta` is that of the release, the ledger's own by default; 0 asks for a pure one. None where nothing fits.
+    `delta` is that of the run, the ledger's own by default; 0 asks for a pure one. `cost_of` is what it costs, as a
+    release by default. None where nothing fits.
 
     Accuracy: the epsilon costs at most `left` in whole units, and the next one of three digits costs more.
     """
     at_delta = ledger.delta if delta is None else delta
 
     def fits(epsilon: float) -> bool:
-        return left.covers(release_cost(Budget(epsilon, at_delta, ledger.accounting), ledger, left))
+        budget = Budget(epsilon, at_delta, ledger.accounting)
+        return left.covers(release_cost(budget, ledger, left) if cost_of is None else cost_of(budget))
 
     return largest_epsilon(fits)
 
@@ -478,12 +482,14 @@ def _epsilon(step: int) -> float:
 # The same in words, for refusals and for readers.
 
 
-def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
+def what_fits(
+    ledger: Budget, left: Cost, *, delta: float, cost_of: Callable[[Budget], Cost] | None = None
+) -> str:
     """What a refusal offers instead: the epsilon that fits at this delta and, for a pure one, at the ledger's own."""
     offers: list[str] = []
     deltas = [ledger.delta, delta, *([0.0] if ledger.pure_units else [])]
     for offered in dict.fromkeys(deltas):
-        epsilon = affordable_epsilon(ledger, left, delta=offered)
+        epsilon = affordable_epsilon(ledger, left, delta=offered, cost_of=cost_of)
         if epsilon is not None:
             offers.append(
                 f"{Budget(epsilon, offered)} fits" if offered else f"a pure epsilon={epsilon:g} fits"

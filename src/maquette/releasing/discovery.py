@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -27,12 +27,11 @@ from maquette.core._arguments import checks_arguments
 from maquette.core.budget import SLACK_UNITS, UNITS, Budget, Cost, charged, pure_costs
 from maquette.core.events import Receipt
 from maquette.core.laws import IndependentLaw
-from maquette.core.ledger.create import BEFORE_DOMAIN
 from maquette.discovery.curator import DiscoveryCurator
 from maquette.discovery.findings import FIRST_YEAR, NUMBERS, YEARS
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
 from maquette.domain.review import MISSING_WORDS
-from maquette.errors import DomainError, LedgerError, MechanismError, ParameterError
+from maquette.errors import DomainError, MechanismError, ParameterError
 from maquette.owner import open_columns, raw_columns
 from maquette.releasing.found_cells import (
     CLEAR,
@@ -44,15 +43,8 @@ from maquette.releasing.found_cells import (
     occupied,
     share_inside,
 )
-from maquette.releasing.payment import (
-    check_not_set_back,
-    exceeded,
-    refusal_of,
-    require_total,
-    warn_if_pure,
-    warn_if_weak,
-    ways_of,
-)
+from maquette.releasing.payment import Bill, find_payer, pay, warn_if_weak
+from maquette.requests import Payer, Privacy
 
 ColumnKind = Literal["number", "text", "date"]
 Columns = Mapping[str, "Attribute | str"]
@@ -134,9 +126,11 @@ def discover(
         all records but those in sparse cells of the ladder beyond them.
     """
     reading = {"table": table, "query": query, "delimiter": delimiter, "encoding": encoding}
-    between, persons = Relation.named(relation), Persons.named(person, rows_per_person)
+    privacy = Privacy(epsilon=epsilon, delta=delta, relation=relation)
+    payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
+    between, persons = privacy.between, Persons.named(person, rows_per_person)
     check_relation(persons, between)
-    budget = Budget(epsilon, delta, "zcdp", thresholds=True)
+    budget = privacy.budget(thresholds=True)
     warn_if_weak(budget)
     header = raw_columns(source, **reading)
     choice = ColumnChoice.of(header, dict(columns or {}), persons)
@@ -150,29 +144,16 @@ def discover(
             f"a list of the texts of column '{texts[0]}' needs a delta; give one, or declare or drop the column"
         )
     words = tuple(dict.fromkeys(na_values))
-    total = Budget(
-        epsilon if total_epsilon is None else total_epsilon,
-        delta if total_delta is None else total_delta,
-        "zcdp",
-        thresholds=True,
-    )
     raw = open_columns(source, sorted(choice.all), na_values=words, persons=persons, **reading)
-    book = _open(ledger, total, between, persons, name=raw.name)
-    try:
-        require_total(book, epsilon=total_epsilon, delta=total_delta)
+    with find_payer(raw, payer, relation=between) as till:
+        book = till.open(payer.total(budget))
         facts = [sorted(choice.open.items()), sorted(words), epsilon, delta]
-        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-        name = key or f"discovery-{digest[:20]}"
-        curator = DiscoveryCurator(raw, book, key=name, budget=budget)
-        _reserve(book, name, digest, budget)
-        findings = _findings(curator, choice, budget, book.budget, rows_of(persons))
-        book.settle(name)
-        return Discovery(
-            _domain(findings, words, budget, between, persons, book), findings, budget, name, book.opened
-        )
-    finally:
-        if book is not ledger:
-            book.close()
+        bill = bill_of(privacy, facts, key=key)
+        curator = DiscoveryCurator(raw, book, key=bill.key, budget=budget)
+        with pay(book, bill) as payment:
+            findings = _findings(curator, choice, budget, book.budget, rows_of(persons))
+        domain = _domain(findings, words, budget, between, persons, book)
+        return Discovery(domain, findings, budget, payment.key, book.opened)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,44 +201,18 @@ class ColumnChoice:
 _UNFIT = "its type or name cannot be declared"
 
 
-def _open(
-    place: Ledger | str | Path, total: Budget, relation: Relation, persons: Persons | None, *, name: str
-) -> Ledger:
-    """The ledger that is there, or a new one that awaits its domain."""
-    if isinstance(place, Ledger):
-        book = place
-    elif "://" in str(place) or Path(place).exists():
-        book = Ledger.open(place)
-    else:
-        book = Ledger.create(
-            place,
-            budget=total,
-            relation=relation,
-            domain_fingerprint=BEFORE_DOMAIN,
-            name=name,
-            persons=persons,
-        )
-    book.require(relation=relation, domain_fingerprint=book.domain_fingerprint, persons=persons)
-    check_not_set_back(book)
-    return book
-
-
-def check_covered(book: Ledger, key: str, budget: Budget) -> tuple[Cost, ...]:
-    """The ways in which a discovery may be charged, as in `discovery_costs`. Refuses what is not left."""
-    if not budget.pure and book.budget.pure:
-        raise LedgerError(
-            f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta, which lists of values need; ask "
-            "without delta, with columns= for those that are no numbers, or make a ledger with a total_delta"
-        )
-    costs, left = discovery_costs(budget, book.budget), book.balance().left
-    if book.find(key) is not None:
-        return costs
-    cost = charged(costs, whole=book.budget.whole, left=left)
-    if not left.covers(cost):
-        words = refusal_of("this discovery", book, cost) + "give a smaller epsilon and delta"
-        raise exceeded(words, book, cost)
-    warn_if_pure(book, budget, lambda one: discovery_cost(one, book.budget))
-    return costs
+def bill_of(privacy: Privacy, facts: object, *, key: str | None) -> Bill:
+    """The whole budget of a discovery; `facts` are what else decides it, and make the key where none is given."""
+    budget = privacy.budget(thresholds=True)
+    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return Bill(
+        tag="discovery",
+        key=key or f"discovery-{digest[:20]}",
+        request=digest,
+        budget=budget,
+        body={"epsilon": budget.epsilon, "delta": budget.delta, "mechanism": "discovery"},
+        costs=lambda budget, book: discovery_costs(budget, book.budget),
+    )
 
 
 def discovery_cost(budget: Budget, ledger: Budget) -> Cost:
@@ -267,16 +222,10 @@ def discovery_cost(budget: Budget, ledger: Budget) -> Cost:
 
 def discovery_costs(budget: Budget, ledger: Budget) -> tuple[Cost, ...]:
     """The ways in which a whole budget may be charged: units and, for thresholds, its part of delta."""
+    budget = replace(budget, accounting="zcdp", thresholds=True)
     if budget.pure:
         return pure_costs(Fraction(budget.total_units, UNITS), ledger)
     return (Cost(budget.total_units, min(budget.slack_units, ledger.slack_units)),)
-
-
-def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:
-    """Set the whole budget aside."""
-    cost, pure = ways_of(check_covered(book, key, budget))
-    body = {"epsilon": budget.epsilon, "delta": budget.delta, "mechanism": "discovery"}
-    book.reserve(key, request=digest, tag="discovery", cost=cost, pure=pure, body=body, envelope=True)
 
 
 def _findings(

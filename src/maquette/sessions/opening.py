@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +21,8 @@ from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
 from maquette.owner import Table
 from maquette.queries.base import Queries
-from maquette.releasing.payment import budget_there, open_ledger, require_total, warn_if_weak
+from maquette.releasing.payment import find_payer, warn_if_weak
+from maquette.requests import Payer
 from maquette.results.release import Release
 from maquette.samplers.draw import EXACT_DRAWS
 from maquette.sessions.borrowed import BorrowedAnswers
@@ -118,29 +120,29 @@ def session(
         workload=workload,
         prior=None if start is None else start.digest,
     )
-    total = Budget(
-        epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
-    )
     warn_if_weak(rules.budget)
     can_choose = is_auto and is_open and start is None
     ways = _Ways(rules, table.domain, rows=typical_rows, is_auto=can_choose, share=share)
-    if rules.budget.delta and budget_there(table, ledger) is None:
-        total = ways.split(total)
-    book = open_ledger(table, ledger, relation=rules.relation, budget=total)
-    require_total(book, epsilon=total_epsilon, delta=total_delta)
-    rules, expected_errors = ways.choose(book, key)
-    name = key or own_key(rules, table)
-    curator = OnlineCurator(
-        table, book, key=name, budget=rules.budget, draws=EXACT_DRAWS
-    )  # refuses another table
-    if book.find(name) is None:
-        is_public = rules.relation is Relation.REPLACE_ONE
-        rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)
-    reserve(book, name, table.domain, rules, share=share)
-    borrowed = None if prior is None else BorrowedAnswers.of(prior, book)
-    return Session(
-        curator, book, rules, key=name, prior=start, borrowed=borrowed, expected_errors=expected_errors
-    )
+    payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
+    with ExitStack() as until:
+        till = until.enter_context(find_payer(table, payer, relation=rules.relation))
+        total = payer.total(rules.budget)
+        book = till.open(ways.split(total) if rules.budget.delta and till.ledger is None else total)
+        rules, expected_errors = ways.choose(book, key)
+        name = key or own_key(rules, table)
+        curator = OnlineCurator(
+            table, book, key=name, budget=rules.budget, draws=EXACT_DRAWS
+        )  # refuses another table
+        if book.find(name) is None:
+            is_public = rules.relation is Relation.REPLACE_ONE
+            rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)
+        reserve(book, name, table.domain, rules, share=share)
+        borrowed = None if prior is None else BorrowedAnswers.of(prior, book)
+        opened = Session(
+            curator, book, rules, key=name, prior=start, borrowed=borrowed, expected_errors=expected_errors
+        )
+        until.pop_all()  # the ledger stays open as long as the session
+        return opened
 
 
 def _attributes(

@@ -20,9 +20,7 @@ from maquette.core.budget import (
     UNITS,
     Budget,
     Cost,
-    Unit,
     charged,
-    largest_epsilon,
     percent_of,
     pure_costs,
     share_of_slack,
@@ -31,7 +29,7 @@ from maquette.core.budget import (
 from maquette.core.conversions import half_square_of_rho
 from maquette.core.measurement import Size
 from maquette.domain import Domain, Persons, Relation, check_relation, rows_of
-from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.errors import BudgetExceeded, MechanismError, ParameterError
 from maquette.mechanisms.online import (
     PublicNumbers,
     Settings,
@@ -53,7 +51,7 @@ from maquette.mechanisms.session_plan import (
 )
 from maquette.models.hypothesis import LOG_MIXING
 from maquette.queries.base import Queries
-from maquette.releasing.payment import exceeded, refusal_of, warn_if_pure, ways_of
+from maquette.releasing.payment import Bill, exceeded, pay
 from maquette.theory.existence import facts_of
 from maquette.theory.quantiles import law_at
 
@@ -169,27 +167,19 @@ class Rules:
     def digest(self, domain: Domain) -> str:
         return _digest(self.facts(domain))
 
-    def cost(self, ledger: Ledger) -> Cost:
-        """The whole budget in the unit of the ledger, charged to the part that it takes less of."""
-        return charged(self.costs(ledger), whole=ledger.budget.whole, left=ledger.balance().left)
-
-    def costs(self, ledger: Ledger) -> tuple[Cost, ...]:
-        """The ways in which the ledger may charge the whole budget.
+    def costs(self, budget: Budget, ledger: Ledger) -> tuple[Cost, ...]:
+        """The ways in which the ledger may charge a whole budget for such a session.
 
         A session with a delta plans in rho. A ledger that counts mu^2 / 2 charges pure tests pi / 2 times their rho,
         and Gaussian values at most that (`core/prices.py`); its share of the slack is set aside too. In a ledger
         that counts rho every draw of a session is exact.
         """
-        if self.budget.pure:
-            return pure_costs(Fraction(self.budget.total_units, UNITS), ledger.budget)
-        if ledger.budget.pure:
-            raise LedgerError(
-                f"ledger '{ledger.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
-                "ledger that was made with one"
-            )
+        units = replace(budget, accounting="zcdp").total_units
+        if budget.pure:
+            return pure_costs(Fraction(units, UNITS), ledger.budget)
         if ledger.budget.accounting == "zcdp":
-            return (Cost(self.budget.total_units),)
-        units = math.ceil(half_square_of_rho(Fraction(self.budget.total_units)))
+            return (Cost(units),)
+        units = math.ceil(half_square_of_rho(Fraction(units)))
         return (Cost(units, share_of_slack(ledger.budget, units)),)
 
     def public(
@@ -328,22 +318,18 @@ def how_answered(rules: Rules, expected_errors: ExpectedErrors | None) -> str:
 
 def reserve(ledger: Ledger, key: str, domain: Domain, rules: Rules, *, share: float | None) -> None:
     """Set the budget of a session aside in the ledger, out of the analyst's share where there is one."""
-    parent = None if rules.analyst is None or share is None else _reserve_share(ledger, rules, share)
-    if parent is None and ledger.find(key) is None:
-        _check_covered(ledger, rules)
-    body = {name: value for name, value in rules.facts(domain).items() if name != "domain"}
-    cost, pure = ways_of(rules.costs(ledger))
-    entry = ledger.reserve(
-        key,
-        request=rules.digest(domain),
+    facts = rules.facts(domain)
+    bill = Bill(
         tag="session",
-        body=body | {"ask": "session"},
-        parent=parent,
-        envelope=True,
-        cost=cost,
-        pure=pure,
+        key=key,
+        request=rules.digest(domain),
+        budget=rules.budget,
+        body={name: value for name, value in facts.items() if name != "domain"} | {"ask": "session"},
+        costs=rules.costs,
     )
-    if entry.settlement is not None:
+    if rules.analyst is not None and share is not None:
+        bill = replace(bill, parent=_reserve_share(ledger, rules, bill, share))
+    if pay(ledger, bill).entry.settlement is not None:
         raise BudgetExceeded(
             f"session '{key}' was ended, and what it had left went back to the ledger; open another with a new key",
             unit=rules.budget.unit,
@@ -352,51 +338,30 @@ def reserve(ledger: Ledger, key: str, domain: Domain, rules: Rules, *, share: fl
         )
 
 
-def _check_covered(ledger: Ledger, rules: Rules) -> None:
-    """Refuse a session that the ledger cannot pay for, and say which one it can."""
-    left, cost = ledger.balance().left, rules.cost(ledger)
-    if cost.units <= left.units and cost.pure <= left.pure:
-        warn_if_pure(ledger, rules.budget, lambda budget: replace(rules, budget=budget).cost(ledger))
-        return
-
-    def fits(epsilon: float) -> bool:
-        smaller = replace(rules, budget=replace(rules.budget, epsilon=epsilon)).cost(ledger)
-        return left.covers(smaller)
-
-    epsilon = largest_epsilon(fits)
-    at = f" with delta={rules.budget.delta:g}" if rules.budget.delta else ""
-    fitting = "nothing more fits" if epsilon is None else f"a session with epsilon={epsilon:g}{at} fits"
-    raise exceeded(refusal_of("this session", ledger, cost) + fitting, ledger, cost)
-
-
 def share_key(rules: Rules) -> str:
     """The envelope of an analyst's share."""
     return f"analyst-{rules.analyst}"
 
 
-def _reserve_share(ledger: Ledger, rules: Rules, share: float) -> str:
+def _reserve_share(ledger: Ledger, rules: Rules, session: Bill, share: float) -> str:
     """The analyst's part of the total: a cap and a promise, for all sessions in that name."""
     analyst, whole = rules.analyst, ledger.budget.whole
     part = Fraction(str(share))
     units, pure = (math.floor(part * amount) for amount in (ledger.total_units, whole.pure))
     name, there = share_key(rules), Cost(units, pure=pure)
-    needed = charged(rules.costs(ledger), whole=whole, left=replace(there, slack=whole.slack))
+    needed = charged(session.ways(ledger), whole=whole, left=replace(there, slack=whole.slack))
     if (needed.units > units or needed.pure > pure) and ledger.find(name) is None:
-        is_pure = needed.units <= units
-        lacks, has = (needed.pure, pure) if is_pure else (needed.units, units)
-        raise BudgetExceeded(
+        raise exceeded(
             f"the session needs {shares_in_words(needed, whole)} of ledger '{ledger.name}', but the analyst's "
             f"share is {shares_in_words(there, whole)}; give a larger share, or the session a smaller epsilon",
-            unit=Unit.EPSILON if is_pure else ledger.budget.unit,
-            needed=lacks / UNITS,
-            left=has / UNITS,
+            ledger.budget,
+            needed,
+            there,
         )
-    request = hashlib.sha256(
-        " ".join([name, str(units), *([str(pure)] if pure else [])]).encode()
-    ).hexdigest()
+    words = " ".join([name, str(units), *([str(pure)] if pure else [])])
     # in a ledger that counts rho the draws of sessions are exact
     slack = share_of_slack(ledger.budget, units) if ledger.budget.accounting == "gaussian" else 0
     body = {"ask": "share", "analyst": analyst, "share": share, "amount": units / UNITS}
-    cost = Cost(units, slack, pure)
+    request, cost = hashlib.sha256(words.encode()).hexdigest(), Cost(units, slack, pure)
     ledger.reserve(name, request=request, tag="analyst", cost=cost, body=body, envelope=True)
     return name

@@ -12,7 +12,6 @@ import numpy as np
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
 from maquette.core.answers import ChoiceQuestion
-from maquette.core.curator import Curator
 from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.models.answers import Answers, SmallDatabase
@@ -21,8 +20,9 @@ from maquette.queries.base import Queries, canonical_hash
 from maquette.queries.predicates import predicates
 from maquette.queries.ranges import Prefixes, prefixes
 from maquette.releasing.payment import Place
+from maquette.requests import Payer, Privacy
 from maquette.results.release import Release
-from maquette.tools.envelope import Payment, envelope_for
+from maquette.tools.envelope import curator_for
 
 Score = Literal["count", "error", "nearest", "quantile", "database"]
 Method = Literal["auto", "permute-and-flip", "exponential", "noisy-max"]
@@ -96,17 +96,17 @@ def choose(
     _check.one_of(_METHODS, method=method)
     _check.fraction(beta=beta)
     listed = _question(table, candidates, score, answers, quantile, workload)
-    payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
+    privacy = Privacy(epsilon=epsilon, delta=delta, relation=relation)
+    payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
     sampler = _sampler(method, pure=delta == 0)
     about = {"score": score, "method": sampler, "what": listed.facts}
-    with envelope_for(table, payment, tag="choice", about=about) as opened:
-        curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
-        price = opened.price
+    with curator_for(table, privacy, payer, about, tag="choice") as paid:
+        curator, price = paid.curator, paid.price
         if listed.question is None:
             index = curator.select(listed.queries, listed.answers, price=price)
         else:
             index = curator.choose(listed.question, price=price, method=sampler)
-        unit, between = opened.budget.unit, curator.relation
+        unit, between = paid.budget.unit, curator.relation
         own = float(unit.selection_epsilon(price))
     monotone = listed.question is not None and listed.question.is_monotone(between)
     return Chosen(
@@ -118,7 +118,7 @@ def choose(
         epsilon=own,
         regret=regret(own, listed.count, beta=beta, monotone=monotone),
         beta=beta,
-        key=opened.key,
+        key=paid.key,
     )
 
 

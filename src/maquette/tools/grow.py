@@ -34,9 +34,9 @@ from maquette.models.answers import Answers, SmallDatabase, generator
 from maquette.owner import Table
 from maquette.queries.base import Queries
 from maquette.releasing.payment import Place
+from maquette.requests import Payer, Privacy
 from maquette.results.release import Release
-from maquette.samplers.draw import EXACT_DRAWS
-from maquette.tools.envelope import Payment, envelope_for
+from maquette.tools.envelope import curator_for
 
 MAX_CELLS = 4096
 """Cells of the queries' attributes up to which every record may be the next row; beyond, rows of a release must do."""
@@ -90,17 +90,17 @@ def grow(
     _check.whole(most=MAX_GROWN, rows=rows)
     pool = _pool(workload, source)
     facts = {"queries": workload.spec(), "rows": rows, "source": _digest(pool)}
-    payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
-    with envelope_for(table, payment, tag="choice", about={"score": "row by row", "what": facts}) as opened:
-        curator = Curator(table, opened.book, key=opened.key, budget=opened.budget, draws=EXACT_DRAWS)
-        whole = opened.units
-        price = Fraction(whole // rows, UNITS)
+    privacy = Privacy(epsilon=epsilon, delta=delta, relation=relation)
+    payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
+    about = {"score": "row by row", "what": facts}
+    with curator_for(table, privacy, payer, about, tag="choice") as paid:
+        price = Fraction(paid.units // rows, UNITS)
         if not price:
             raise ParameterError(f"the budget cannot be divided among {rows:,} rows; ask for fewer")
-        chosen = _choose_rows(curator, workload, pool, rows, price, key=opened.key)
-        own = float(opened.budget.unit.selection_epsilon(price))
+        chosen = _choose_rows(paid.curator, workload, pool, rows, price, key=paid.key)
+        own = float(paid.budget.unit.selection_epsilon(price))
     database = SmallDatabase({name: codes[chosen] for name, codes in pool.columns.items()})
-    return Grown(database, workload, own, opened.key)
+    return Grown(database, workload, own, paid.key)
 
 
 def _choose_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,10 +25,11 @@ from maquette.errors import BudgetExceeded, ParameterError
 from maquette.owner import Table
 from maquette.queries.base import Queries
 from maquette.queries.predicates import where
-from maquette.releasing.payment import Place, close_opened
+from maquette.releasing.payment import Place
+from maquette.requests import Payer, Privacy
 from maquette.theory import epochs as widths
 from maquette.theory import online
-from maquette.tools.envelope import Envelope, Payment, open_envelope
+from maquette.tools.envelope import Paid, open_curator
 
 VALUE_SHARE = Fraction(1, 3)
 """What the noisy values of questions above the threshold take of the budget, where they are asked for."""
@@ -70,13 +72,11 @@ class Accuracy:
 class SparseVector:
     """A stream of questions against one threshold. Made by `above_threshold()`."""
 
-    def __init__(
-        self, curator: OnlineCurator, envelope: Envelope, plan: _Plan, *, table: Table, place: Place
-    ) -> None:
-        self._curator = curator
-        self._envelope = envelope
+    def __init__(self, paid: Paid[OnlineCurator], plan: _Plan, *, until: ExitStack) -> None:
+        self._curator = paid.curator
+        self._payment = paid.payment
         self._plan = plan
-        self._close = (table, place)
+        self._until = until
         self._epochs = 0
         self._outcomes: list[bool] = []
         self._lost = 0
@@ -90,7 +90,7 @@ class SparseVector:
     @property
     def key(self) -> str:
         """Its name in the ledger: `above_threshold` with the same parameters, or this key, goes on with it."""
-        return self._envelope.key
+        return self._payment.key
 
     @property
     def positives_left(self) -> int:
@@ -144,8 +144,8 @@ class SparseVector:
 
     def close(self) -> None:
         """End the stream: what was not spent goes back to the ledger."""
-        self._envelope.book.settle(self._envelope.key)
-        close_opened(self._envelope.book, self._close[0], place=self._close[1])
+        self._payment.settle()
+        self._until.close()
 
     def __repr__(self) -> str:
         return (
@@ -204,7 +204,8 @@ def above_threshold(
             "divided among answers that cannot come"
         )
     _check.fraction(beta=beta)
-    payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
+    privacy = Privacy(epsilon=epsilon, delta=delta, relation=relation)
+    payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
     about = {
         "threshold": threshold,
         "positives": positives,
@@ -212,18 +213,20 @@ def above_threshold(
         "questions": questions,
         "beta": beta,
     }
-    envelope = open_envelope(table, payment, tag="sparse vector", about=about)
-    curator = OnlineCurator(table, envelope.book, key=envelope.key, budget=envelope.budget)
-    plan = plan_stream(
-        envelope.price,
-        envelope.budget.unit,
-        threshold=threshold,
-        positives=positives,
-        values=values,
-        questions=questions,
-        beta=beta,
-    )
-    return SparseVector(curator, envelope, plan, table=table, place=ledger)
+    with ExitStack() as until:
+        paid = open_curator(
+            table, privacy, payer, about, tag="sparse vector", kind=OnlineCurator, until=until
+        )
+        plan = plan_stream(
+            paid.price,
+            paid.budget.unit,
+            threshold=threshold,
+            positives=positives,
+            values=values,
+            questions=questions,
+            beta=beta,
+        )
+        return SparseVector(paid, plan, until=until.pop_all())
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
-from maquette.core.curator import Curator
 from maquette.core.laws import IndependentLaw, Laplace, NoiseRequest, independent
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, WorkloadError
@@ -31,8 +30,9 @@ from maquette.queries.base import Queries
 from maquette.queries.predicates import where
 from maquette.queries.weights import Weights, weights
 from maquette.releasing.payment import Place
+from maquette.requests import Payer, Privacy
 from maquette.theory import direct as theory
-from maquette.tools.envelope import Payment, envelope_for
+from maquette.tools.envelope import curator_for
 
 MAX_CELLS = 4096
 """Steps times the cells that a condition looks at."""
@@ -123,16 +123,16 @@ def count_stream(
             "a stream continues with noise of the same kind: give a delta to all of its parts, or to none"
         )
     plan = _plan(table.domain, time, condition, pure=delta == 0)
-    payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
+    privacy = Privacy(epsilon=epsilon, delta=delta, relation=relation)
+    payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
     about = {
         "time": time,
         "condition": None if condition is None else _query(table.domain, condition).spec(),
         "strategy": canonical_hash(plan.weights),
     }
-    with envelope_for(table, payment, tag="count stream", about=about) as opened:
-        curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
-        price = opened.price
-        measurement = curator.measure(plan.weights, noise=NoiseRequest.at(price, opened.budget.unit))
+    with curator_for(table, privacy, payer, about, tag="count stream") as paid:
+        noise = NoiseRequest.at(paid.price, paid.budget.unit)
+        measurement = paid.curator.measure(plan.weights, noise=noise)
     law, start = independent(measurement.noise), 0.0 if after is None else after.counts[-1]
     counts = plan.running @ np.asarray(measurement.counts, dtype=np.float64) + start
     earlier = () if after is None else after.draws
@@ -143,7 +143,7 @@ def count_stream(
         counts=counts,
         error=error(plan.running, law, earlier, beta=beta),
         beta=beta,
-        key=opened.key,
+        key=paid.key,
         draws=(*earlier, *map(float, np.abs(own))),
         pure=isinstance(law, Laplace),
     )

@@ -19,7 +19,7 @@ from maquette.domain.review import REVIEWS, confirm
 from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterError
 from maquette.owner import fit_report
 from maquette.owner import open as open_table
-from maquette.releasing.payment import accounting_of, check_covered, open_ledger
+from maquette.releasing.payment import bill_of, open_ledger
 from maquette.releasing.planning import check_memory, choose
 from maquette.releasing.request import Request
 from maquette.results import wording
@@ -360,10 +360,11 @@ class Holder:
             persons=self._table.persons,
             **wish.arguments(),
         )
-        choice = choose(request_value, accounting=accounting_of(self._table, self._ledger))
+        total = self._ledger.budget
+        choice = choose(request_value, accounting=None if total.pure else total.accounting)
         check_memory(choice, limit=self._table.memory_limit)
-        check_covered(choice.request, self._ledger, job_key(job), choice.prepared)
-        return note_of_cost(wish, self._ledger.budget)
+        bill_of(choice.request, job_key(job), choice.prepared).check_covered(self._ledger)
+        return note_of_cost(wish, total)
 
     def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
         self._log(who, "steward", "started a release", {"job": job, "request": request}, is_paid=True)

@@ -21,8 +21,9 @@ from maquette.domain import review as reviews
 from maquette.domain.file import parse_attribute
 from maquette.errors import LedgerError, ParameterError
 from maquette.owner import raw_columns
-from maquette.releasing.discovery import check_covered
+from maquette.releasing.discovery import bill_of
 from maquette.releasing.discovery_plan import forecast_discovery
+from maquette.requests import Privacy
 from maquette.results.document import plain
 from maquette.results.folder import write_domain
 from maquette.web.audit import BEFORE_LEDGER, AuditLog
@@ -166,7 +167,8 @@ class UndeclaredTable:
         note = self.forecast_discovery(request)["note"]
         wish = DiscoveryRequest.model_validate(request)
         with self._account() as book:
-            check_covered(book, job_key(job), Budget(wish.epsilon, wish.delta, "zcdp", thresholds=True))
+            privacy = Privacy(epsilon=wish.epsilon, delta=wish.delta)
+            bill_of(privacy, request, key=job_key(job)).check_covered(book)
         return note
 
     def _account(self) -> Ledger:
