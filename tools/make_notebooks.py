@@ -1,4 +1,4 @@
-"""Writes the lectures as notebooks beside their pages, with outputs and pictures; `--check` compares them only.
+"""Writes lectures and the tour as notebooks beside their pages, with outputs and pictures; `--check` compares only.
 
 The pages are the source: a block of Python becomes a cell, everything between becomes text, a picture beside the page
 becomes part of the notebook. Writing draws the pictures again and runs every notebook; names of pages write only these.
@@ -15,6 +15,7 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,11 @@ PLANES = {
 def lectures() -> list[Path]:
     """The pages with code in them."""
     return sorted(page for page in PAGES.glob("*.md") if _BLOCK.search(page.read_text("utf-8")))
+
+
+def tours() -> list[Path]:
+    """The pages of the site to begin with; they make files, so they run in a folder of their own."""
+    return [page for page in [PAGES.parent / "tour.md"] if page.is_file()]
 
 
 def notebook(page: Path) -> str:
@@ -92,7 +98,9 @@ def _cell(page: Path, place: int, text: str) -> Any:
 def executed(page: Path) -> str:
     """A page as a notebook that was run from top to bottom, with what its cells printed; without times."""
     made = nbformat.reads(notebook(page), as_version=4)
-    NotebookClient(made, timeout=300, record_timing=False).execute(cwd=str(page.parent))
+    with tempfile.TemporaryDirectory() as folder:
+        place = folder if page in tours() else str(page.parent)
+        NotebookClient(made, timeout=300, record_timing=False).execute(cwd=place)
     made.metadata = {"kernelspec": made.metadata["kernelspec"]}
     return nbformat.writes(made) + "\n"
 
@@ -168,8 +176,8 @@ def is_current(page: Path) -> bool:
 def main(arguments: list[str]) -> int:
     """Writes notebooks, or checks them."""
     if "--check" in arguments:
-        return int(not all(is_current(page) for page in lectures()))
-    chosen = [page for page in lectures() if not arguments or page.stem in arguments]
+        return int(not all(is_current(page) for page in [*lectures(), *tours()]))
+    chosen = [page for page in [*lectures(), *tours()] if not arguments or page.stem in arguments]
     named = {file for page in chosen for _, file in _PICTURE.findall(page.read_text("utf-8"))}
     for name, draw in pictures().items():
         if f"{name}.svg" in named:

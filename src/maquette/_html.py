@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 _LEFT = " style='text-align:left'"
 
@@ -27,3 +31,33 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
         f"<p><b>{escape(title)}</b> {escape(head)}</p>"
         f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
     )
+
+
+_SHOWN: dict[int, tuple[weakref.ref[Any], Callable[[], str]]] = {}
+"""Values of other libraries that show themselves in a notebook as we say, by identity."""
+
+
+def show_as(value: Any, html: Callable[[], str]) -> None:
+    """Let this one value show itself like this in a notebook that runs; others of its type stay as they are."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None:
+        return
+    place = id(value)
+    _SHOWN[place] = (weakref.ref(value, lambda _, forget=_SHOWN.pop: forget(place, None)), html)
+    formatter = shell.display_formatter.formatters["text/html"]
+    before = formatter.for_type(type(value))
+    if not isinstance(before, _Shown):
+        formatter.for_type(type(value), _Shown(before))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """How values of a type show themselves: those that are entry as we say, all others as before."""
+
+    before: Callable[[Any], str | None] | None
+
+    def __call__(self, value: Any) -> str | None:
+        entry = _SHOWN.get(id(value))
+        if entry is not None and entry[0]() is value:
+            return entry[1]()
+        return None if self.before is None else self.before(value)

@@ -121,9 +121,9 @@ def table(rows: int = ROWS) -> dict[str, list[Any]]:
     }
 
 
-def write(folder: Path, rows: int = ROWS) -> tuple[Path, Path]:
+def write(folder: str | Path, rows: int = ROWS) -> tuple[Path, Path]:
     """Write people.csv and people.domain.json into a folder."""
-    columns = table(rows)
+    columns, folder = table(rows), Path(folder)
     files = folder / "people.csv", folder / "people.domain.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import Any
 
 Report = Callable[[str, float], None]
 """Called with what is being done and the share of it that is done."""
@@ -47,6 +49,28 @@ class _Reporting(Progress):
 
     def __call__(self, what: str, share: float) -> None:
         self._report(what, share)
+
+
+class InNotebook(Progress):
+    """A line under the cell of a notebook, which goes on in its place: the stage, its number and a bar."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._place: Any = None
+
+    def expect(self, stages: Sequence[Stage]) -> None:
+        self._names = tuple(stage.name for stage in stages)
+
+    def __call__(self, what: str, share: float) -> None:
+        from IPython.display import HTML, display
+
+        name = what.partition(": ")[0]
+        number = f"{self._names.index(name) + 1} of {len(self._names)}: " if name in self._names else ""
+        line = f"{number}{escape(what)} <progress max='1' value='{min(max(share, 0.0), 1.0):.3f}'></progress>"
+        if self._place is None:
+            self._place = display(HTML(line), display_id=True)
+        else:
+            self._place.update(HTML(line))
 
 
 SILENT = Progress()

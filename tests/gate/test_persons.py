@@ -287,7 +287,7 @@ def test_stated_errors_and_forecasts_grow_with_the_bound(tmp_path):
         )
         for post in ("none", "auto"):
             made = mq.release(
-                table,
+                table.for_another_ledger(),
                 queries,
                 epsilon=1.0,
                 mechanism="laplace",

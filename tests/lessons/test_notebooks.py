@@ -37,6 +37,18 @@ def test_a_notebook_holds_its_outputs_and_pictures(page):
     assert not any(".svg)" in cell.source and "attachment:" not in cell.source for cell in made.cells)
 
 
+def test_the_tour_is_a_notebook_with_its_outputs():
+    (page,) = make_notebooks.tours()
+    assert make_notebooks.is_current(page), "run: python tools/make_notebooks.py tour"
+    made = nbformat.read(page.with_suffix(".ipynb"), as_version=4)
+    code = [cell for cell in made.cells if cell.cell_type == "code"]
+    assert not any(o.output_type == "error" for cell in code for o in cell.outputs)
+    shown = {cell.source: cell.outputs[0].data.get("text/html", "") for cell in code if cell.outputs}
+    assert "Synthetic rows" in shown["release.rows"]
+    assert "mechanism" in shown["mq.plan(queries, n=20_000, epsilon=1.0, delta=1e-9)"]
+    assert "Every one of these" in next(html for source, html in shown.items() if "mq.release(" in source)
+
+
 def test_every_picture_is_drawn_by_the_tool():
     named = {
         name for page in LECTURES for _, name in make_notebooks._PICTURE.findall(page.read_text("utf-8"))

@@ -94,3 +94,55 @@ def test_prices_are_shown_in_percent_and_errors_in_points(shown):
     assert "points" in repr(shown["answer"])
     assert "points" in shown["session answer"]._repr_html_()
     assert "points" in repr(shown["plan"])
+
+
+# --- values of other libraries, and progress, in a running notebook ---
+
+
+def test_rows_show_themselves_and_other_arrow_tables_as_before(table):
+    import pyarrow as pa
+    from IPython.testing.globalipapp import start_ipython
+
+    shell = start_ipython()
+    formatter = shell.display_formatter.formatters["text/html"]
+    formatter.enabled = True  # as in a notebook; a terminal shows text alone
+    handle, ledger = table
+    release = mq.release(handle, mq.marginals(DOMAIN, k=2), epsilon=2.0, ledger=ledger, total_epsilon=8.0)
+    rows = release.rows
+    html = formatter(rows)
+    assert "no row is a person" in html
+    assert "<script>" not in html
+    assert formatter(pa.table({"a": [1]})) is None
+    formatter.for_type(pa.Table, lambda _: "others")
+    again = mq.load(release.save(ledger.with_name("t.maquette")))
+    assert "no row is a person" in formatter(again.rows)
+    assert formatter(pa.table({"a": [1]})) == "others"
+
+
+def test_progress_is_one_line_that_goes_on_in_its_place(monkeypatch):
+    from IPython import display
+
+    from maquette.progress import InNotebook, Stage
+
+    told: list[str] = []
+
+    class Place:
+        def update(self, html):
+            told.append(html.data)
+
+    def show(html, display_id):
+        told.append(f"first {html.data}")
+        return Place()
+
+    monkeypatch.setattr(display, "display", show)
+    watcher = InNotebook()
+    watcher.expect([Stage("reading", 1.0), Stage("<fitting>", 1.0)])
+    watcher("reading", 0.5)
+    watcher("<fitting>: 3 of 4", 2.0)
+    watcher("else", 0.0)
+    assert [line.partition(" <progress")[0] for line in told] == [
+        "first 1 of 2: reading",
+        "2 of 2: &lt;fitting&gt;: 3 of 4",
+        "else",
+    ]
+    assert "value='1.000'" in told[1]

@@ -241,7 +241,7 @@ def export(location: Location) -> None:
 
     \b
     Example:
-      maquette ledger export people.ledger > people.events.json
+      maquette ledger export people.ledger
     """
     from maquette.accounting.elsewhere import payments
     from maquette.accounting.ledger import Ledger

@@ -14,6 +14,11 @@ Search. The gap of a set lies within max(c m, r n) of the cell that it is a part
 added. Depth first over columns: records and rows are divided together by the next column, the largest gaps are kept,
 and a cell is divided further only while max(c m, r n) exceeds the smallest of them that it could raise.
 
+Leading values. Let nearly all of a cell have value v of column i, but for the gap of at most l of the others. A set of
+this cell that does not name i is its part with z_i = v and a part of the others: no gap among these sets is more than l
+above those with z_i = v. So the part with z_i = v is searched first, for gaps down to the largest known less l; where
+it has none, the sets that do not name i need no search. (With i free, the set is that part, or lies in the others.)
+
 Sensitivity 1, by the lemma for any family (adding a record moves c - n r / m by [in] - r / m, replacing one by
 [in] - [in], both in [-1, 1]; neither the largest of such numbers, nor its rounding up, nor a floor below it moves by
 more). What is visited has no say in the result: floor, number of columns and their order are public, and nothing stops
@@ -42,11 +47,14 @@ Codes = NDArray[np.uint16]
 MAX_VALUES = 2**12
 """Values of a column, nulls and others among them: every visited cell looks at all of them."""
 MAX_COLUMNS = 64
-SAMPLE = 2**10
+SAMPLE = 2**12
 """Rows that the work of a search is estimated on."""
-MAX_WORK = 2**36
-"""Steps of a search that its number of columns is chosen for: about a minute."""
-
+MAX_WORK = 2**34
+"""Steps of a search that its number of columns is chosen for: about ten seconds."""
+SPARE = 4
+"""Leading values that are fixed beyond the number of columns."""
+LOSES = 2
+"""A value leads where so many times the gap that is left out is at most the largest gap that could be raised."""
 
 _BITS = 30
 """Records and rows are counted in one number, the rows in so many bits of it: there are fewer of them."""
@@ -142,12 +150,31 @@ def largest_errors(
     """Every statistic in counts, rounded up; `times` says how often each record is there."""
     m = len(rows)
     folded = Folded.of(axes, records, rows, times=times)
-    best = np.array([one.floor * m for one in statistics], dtype=np.int64)
     order = columns_first(axes, rows)
     deepest = max(one.order for one in statistics)
-    for depth in dict.fromkeys((min(2, deepest), deepest)):  # gaps of few columns leave fewer cells to divide
-        _run(axes, folded, statistics, order, best, depth=depth)
-    return [-(-int(gap) // m) for gap in best]
+    gaps_of: dict[tuple[Family, int], int] = {}
+    best: dict[Statistic, int] = {}
+    for depth in sorted({min(2, deepest), *(one.order for one in statistics)}):
+        # gaps of few columns leave fewer cells to divide when there are more
+        own = [one for one in statistics if one.order == depth]
+        families = sorted({one.family for one in own or statistics if one.order >= depth})
+        narrower = [
+            max([gap for (family, _), gap in gaps_of.items() if family <= one], default=0) for one in families
+        ]
+        floors = [
+            min(one.floor for one in own or statistics if one.family == f and one.order >= depth) * m
+            for f in families
+        ]
+        gaps = np.array([max(pair) for pair in zip(narrower, floors, strict=True)], dtype=np.int64)
+        _run(axes, folded, families, order, gaps, depth=depth)
+        gaps_of |= {
+            (family, depth): int(gap)
+            for family, gap, floor in zip(families, gaps, floors, strict=True)
+            if gap > floor
+        }
+        for one in own:
+            best[one] = max(one.floor * m, int(gaps[families.index(one.family)]))
+    return [-(-best[one] // m) for one in statistics]
 
 
 def columns_first(axes: Sequence[Axis], rows: Codes) -> Integers:
@@ -161,7 +188,12 @@ def columns_first(axes: Sequence[Axis], rows: Codes) -> Integers:
 
 def megabytes(columns: int, records: float, order: int) -> float:
     """What a search takes at most, of so many records and rows together."""
-    return min(order, columns) * records * (2 * columns + 8) / 1e6
+    return _levels(columns, order) * records * (2 * columns + 8) / 1e6
+
+
+def _levels(columns: int, order: int) -> int:
+    """Columns that records are divided by one after the other; leading values come on top of the order."""
+    return min(columns, order if order <= 2 else order + SPARE)
 
 
 def affordable_order(
@@ -177,84 +209,145 @@ def affordable_order(
     """The number of columns, `most` at most, up to which a search over about so many records is affordable; 0 if none.
 
     From released rows alone: a search between a sample of them and itself divides every cell above the floor, as often
-    as a search of the private records with the same floor will at most, about.
+    as a search of the private records with the same floor will at most, about. It ends when it takes too long.
     """
     d, m = len(axes), len(rows)
-    deepest = min(d, most)
     both = records + m
-    step = max(1, m // SAMPLE)
-    sample = rows[::step]
+    sample = rows[:: max(1, m // SAMPLE)]
     same = Folded.of(axes, sample, sample)
     least = np.array([max(1, round(floor / max(records, 1.0) * len(sample) ** 2))], dtype=np.int64)
-    order, done, before = columns_first(axes, rows), 0, 0.0
-    for depth in _depths(deepest):
-        if megabytes(d, both, depth) > memory:
-            break
-        statistic = [Statistic(Family.LIST, depth)]
-        steps = _run(axes, same, statistic, order, least.copy(), depth=depth)
-        steps *= d * both / max(2 * len(sample), 1)
-        if steps > work:
-            break
-        done = depth
-        if before and steps == before:  # nothing is divided that far
-            return max(k for k in range(depth, deepest + 1) if megabytes(d, both, k) <= memory)
-        if before and steps * (steps / before) > 2 * work:
-            break
-        before = steps
-    return done
+    order = columns_first(axes, rows)
+    limit = max(1, int(work * 2 * len(sample) / (d * both)))
+
+    def is_affordable(depth: int) -> bool:
+        return (
+            megabytes(d, both, depth) <= memory
+            and _run(axes, same, [Family.LIST], order, least.copy(), depth=depth, limit=limit) < limit
+        )
+
+    low, high = 0, min(d, most) + 1  # affordable, not so; all columns are tried first
+    depth = high - 1
+    while high - low > 1:
+        low, high = (depth, high) if is_affordable(depth) else (low, depth)
+        depth = (low + high) // 2
+    return low
 
 
-def _depths(deepest: int) -> list[int]:
-    """Numbers of columns that are tried, half as many again each time: the largest takes most of the work."""
-    depths = [1]
-    while depths[-1] < deepest:
-        depths.append(min(deepest, max(depths[-1] + 1, depths[-1] * 3 // 2)))
-    return depths
+_NO_LIMIT = 2**62
 
 
 def _run(
     axes: Sequence[Axis],
     folded: Folded,
-    statistics: Sequence[Statistic],
+    families: Sequence[Family],
     order: Integers,
     best: Integers,
     *,
     depth: int,
-) -> float:
+    limit: int = _NO_LIMIT,
+) -> int:
     """Raises `best` to the largest gaps on at most `depth` columns; returns how many records were looked at."""
-    d, distinct = folded.codes.shape[1], len(folded.codes)
-    levels = min(depth, d)
+    d, distinct, levels = len(axes), len(folded.codes), _levels(len(axes), depth)
     starts = np.cumsum([0, *(axis.size for axis in axes)]).astype(np.int64)
+    total, kinds = int(starts[-1]), len(families)
     codes = np.empty((levels, distinct, d), dtype=np.uint16)
     counts = np.empty((levels, distinct), dtype=np.int64)
     codes[0], counts[0] = folded.codes, (folded.records << _BITS) + folded.rows
-    work = _search(
-        codes,
-        counts,
-        starts,
-        np.array([axis.declared if axis.ordered else 0 for axis in axes], dtype=np.int64),
-        order,
-        np.array([one.family for one in statistics], dtype=np.int64),
-        np.array([one.order for one in statistics], dtype=np.int64),
-        best,
-        np.zeros((levels, int(starts[-1]), 3), dtype=np.int64),
-        np.zeros((levels, 5), dtype=np.int64),
-        np.zeros(max(axis.size for axis in axes), dtype=np.int64),
-        np.zeros(d, dtype=np.int64),
-        np.zeros(d, dtype=np.int64),
-        np.int64(folded.records.sum()),
-        np.int64(folded.rows.sum()),
+    frames = np.zeros((levels + 1, _FIELDS), dtype=np.int64)
+    frames[0, _HIGH], frames[0, _LEFT] = distinct, depth
+    return int(
+        _search(
+            codes,
+            counts,
+            starts,
+            starts.astype(np.uint64),
+            np.array([axis.declared if axis.ordered else 0 for axis in axes], dtype=np.int64),
+            order,
+            np.array(families, dtype=np.int64),
+            np.int64(depth),
+            best,
+            frames,
+            np.ones((levels + 1, kinds), dtype=np.int64),
+            np.zeros((2, levels + 1, kinds), dtype=np.int64),
+            np.ones((levels + 1, d), dtype=np.int64),
+            np.zeros((2, levels, d), dtype=np.int64),
+            np.zeros((levels, total), dtype=np.int64),
+            np.zeros((2, levels, total), dtype=np.int64),
+            np.zeros(max(axis.size for axis in axes), dtype=np.int64),
+            np.zeros((2, d), dtype=np.uint64),
+            np.zeros(3, dtype=np.int64),
+            np.int64(folded.records.sum()),
+            np.int64(folded.rows.sum()),
+            np.int64(limit),
+        )
     )
-    return float(work)
 
 
-_LOW, _HIGH, _FIRST, _PLACE, _VALUE = range(5)
-"""Of a level: where the records of its cell lie, the first column that it may be divided by, the one that it is being
-divided by, by its place in the order, and the next value of that."""
-_COUNTS, _BEGIN, _END = range(3)
-"""Of a value of a column at a level: its records and rows, and where they lie at the next level (nowhere: -1)."""
-_NO_VALUE = 2**40
+_LOW, _HIGH, _COLUMN, _VALUE, _FIXED, _LEFT, _LOST, _LEADER, _LOSES, _FIELDS = range(10)
+"""Of a level: where the records of its cell lie; the column that it is being divided by and the value of that; how many
+columns are fixed, and how many more there may be; what leading values left out on the way to it; the value of its
+column that leads and what that leaves out, in gaps."""
 _ROWS = 2**_BITS - 1
+
+
+@numba.njit(cache=True, nogil=True, plain=True)
+def _count(here: Any, times: Any, low: Any, high: Any, columns: Any, offsets: Any, sums: Any) -> None:
+    """Adds the records and rows of a cell to those of every value of some columns."""
+    for r in range(low, high):
+        both = times[r]
+        for j in range(len(columns)):
+            c = columns[j]
+            sums[offsets[c] + np.uint64(here[r, c])] += both
+
+
+@numba.njit(cache=True, nogil=True, plain=True)
+def _gaps(sums: Any, first: Any, last: Any, declared: Any, n: Any, m: Any, gaps: Any) -> Any:
+    """The largest gap of each family on one column of a cell; returns its leading value and what that leaves out."""
+    zero = np.int64(0)
+    one = above = below = up = down = span = in_records = in_rows = zero
+    leader, most = first, np.int64(-1)
+    for i in range(first, last):
+        both = sums[i]
+        of_records, of_rows = (both >> _BITS) * m, (both & _ROWS) * n
+        in_records += of_records
+        in_rows += of_rows
+        if of_records + of_rows > most:
+            leader, most = i, of_records + of_rows
+        gap = of_records - of_rows
+        if gap > 0:
+            above += gap
+            one = gap if gap > one else one
+        else:
+            below -= gap
+            one = -gap if -gap > one else one
+        if i - first < declared:
+            up = up + gap if up + gap > 0 else zero
+            down = down + gap if down + gap < 0 else zero
+            span = up if up > span else span
+            span = -down if -down > span else span
+    gaps[0] = one
+    gaps[1] = span if span > one else one
+    gaps[2] = above if above > below else below
+    both = sums[leader]
+    in_records -= (both >> _BITS) * m
+    in_rows -= (both & _ROWS) * n
+    return leader - first, in_records if in_records > in_rows else in_rows
+
+
+@numba.njit(cache=True, nogil=True, plain=True)
+def _divide(
+    here: Any, times: Any, there: Any, times_there: Any, low: Any, high: Any, c: Any, place: Any
+) -> None:
+    """Copies the records of a cell to where those with the same value of a column lie; nowhere is -1."""
+    c = np.uint64(c)
+    for r in range(low, high):
+        v = here[r, c]
+        to = place[v]
+        if to >= 0:
+            for k in range(here.shape[1]):
+                there[to, k] = here[r, k]
+            times_there[to] = times[r]
+            place[v] = to + 1
 
 
 @numba.njit(cache=True, nogil=True, plain=True)
@@ -262,129 +355,158 @@ def _search(
     codes: Any,
     counts: Any,
     starts: Any,
-    ranges: Any,
+    offsets: Any,
+    declared: Any,
     order: Any,
     families: Any,
-    orders: Any,
+    depth: Any,
     best: Any,
+    frames: Any,
+    active: Any,
+    peaks: Any,
+    is_open: Any,
+    leads: Any,
     cells: Any,
-    levels: Any,
+    lies: Any,
     place: Any,
-    used: Any,
-    open_columns: Any,
+    columns: Any,
+    gaps: Any,
     n: Any,
     m: Any,
+    limit: Any,
 ) -> Any:
-    """Depth first; level L holds the records of a cell of L columns, and counts cells of L + 1."""
-    d, depth, zero = len(order), len(levels), np.int64(0)
-    work = zero
-    takes_free = False
-    for s in range(len(families)):
-        if families[s] > 0:
-            takes_free = True
-    levels[0, _HIGH] = codes.shape[1]
-    level, is_new = zero, True
-    while level >= 0:
-        low, high = levels[level, _LOW], levels[level, _HIGH]
-        here, times, sums = codes[level], counts[level], cells[level]
+    """Depth first; a level holds the records of a cell, and counts the cells that are a part of it by one more column.
+
+    By level, and family or column: `active`, which families are searched; `peaks`, the largest gaps in what was
+    searched, and in the part of it with the leading value; `is_open`, the columns that it is still to be divided by, 2
+    where they are fixed; `leads`, the most frequent value of each column and what it leaves out; `cells`, the counts;
+    `lies`, from where to where the records of a value lie at the next level, nowhere: -1.
+    """
+    d, zero, kinds = len(order), np.int64(0), len(families)
+    work, level, is_new = zero, zero, True
+    while level >= 0 and work < limit:
+        here, times, sums, frame = codes[level], counts[level], cells[level], frames[level]
+        low, high = frame[_LOW], frame[_HIGH]
         if is_new:
             is_new = False
+            takes_free = False
+            for f in range(kinds):
+                peaks[0, level, f] = zero
+                if active[level, f] and families[f] > 0:
+                    takes_free = True
             count = zero
-            for p in range(d):  # without a free column, those before the first are counted elsewhere
+            for p in range(d):  # without a free column, those that are not open are counted elsewhere
                 c = order[p]
-                if used[c] == 0 and (takes_free or p >= levels[level, _FIRST]):
-                    open_columns[count] = c
+                if is_open[level, c] == 1 or (takes_free and is_open[level, c] == 0):
+                    columns[0, count] = c
                     count += 1
                     for i in range(starts[c], starts[c + 1]):
-                        sums[i, _COUNTS] = zero
-            for r in range(low, high):
-                for j in range(count):
-                    c = open_columns[j]
-                    sums[starts[c] + here[r, c], _COUNTS] += times[r]
+                        sums[i] = zero
+            _count(here, times, low, high, columns[0, :count], offsets, sums)
             work += high - low
             for j in range(count):
-                c = open_columns[j]
-                one = above = below = up = down = span = zero
-                for i in range(starts[c], starts[c + 1]):
-                    both = sums[i, _COUNTS]
-                    gap = (both >> _BITS) * m - (both & _ROWS) * n
-                    if gap > 0:
-                        above += gap
-                        one = gap if gap > one else one
-                    else:
-                        below -= gap
-                        one = -gap if -gap > one else one
-                    if i - starts[c] < ranges[c]:
-                        up = up + gap if up + gap > 0 else zero
-                        down = down + gap if down + gap < 0 else zero
-                        span = up if up > span else span
-                        span = -down if -down > span else span
-                span = one if one > span else span
-                above = above if above > below else below
-                for s in range(len(families)):
-                    if orders[s] > level:
-                        gap = one if families[s] == 0 else span if families[s] == 1 else above
-                        best[s] = gap if gap > best[s] else best[s]
-            levels[level, _PLACE] = levels[level, _FIRST] - 1
-            levels[level, _VALUE] = _NO_VALUE
-        bar = np.int64(-1)
-        for s in range(len(families)):
-            if orders[s] > level + 1 and (bar < 0 or best[s] < bar):
-                bar = best[s]
-        p = levels[level, _PLACE]
-        if p < levels[level, _FIRST] or levels[level, _VALUE] >= starts[order[p] + 1] - starts[order[p]]:
-            p += 1
-            levels[level, _PLACE] = p
-            if p >= d or level + 1 >= depth or bar < 0:
-                level -= 1
-                if level >= 0:
-                    used[order[levels[level, _PLACE]]] = zero
-                continue
-            c = order[p]
-            levels[level, _VALUE] = _NO_VALUE
-            if p == d - 1 and not takes_free:
-                continue
-            some = False
-            for i in range(starts[c], starts[c + 1]):
-                both = sums[i, _COUNTS]
-                is_divided = (both >> _BITS) * m > bar or (both & _ROWS) * n > bar
-                place[i - starts[c]] = zero if is_divided else -1
-                some = some or is_divided
-            if not some:
-                continue
-            for r in range(low, high):
-                v = here[r, c]
-                if place[v] >= 0:
-                    place[v] += 1
-            room = zero
-            for i in range(starts[c], starts[c + 1]):
-                sums[i, _BEGIN] = -1
-                if place[i - starts[c]] >= 0:
-                    sums[i, _BEGIN] = room
-                    room += place[i - starts[c]]
-                    sums[i, _END] = room
-                    place[i - starts[c]] = sums[i, _BEGIN]
-            levels[level, _VALUE] = zero
-            there, times_there = codes[level + 1], counts[level + 1]
-            for r in range(low, high):
-                v = here[r, c]
-                to = place[v]
-                if to >= 0:
+                c = np.int64(columns[0, j])
+                leads[0, level, c], leads[1, level, c] = _gaps(
+                    sums, starts[c], starts[c + 1], declared[c], n, m, gaps
+                )
+                for f in range(kinds):
+                    gap = gaps[families[f]]
+                    peaks[0, level, f] = gap if gap > peaks[0, level, f] else peaks[0, level, f]
+                    if frame[_FIXED] < depth:
+                        best[f] = gap if gap > best[f] else best[f]
+            frame[_COLUMN] = -1
+        if frame[_COLUMN] >= 0:
+            c, below = frame[_COLUMN], level + 1
+            frame[_VALUE] += 1
+            if frame[_VALUE] < starts[c + 1] - starts[c]:
+                i, leads_here = starts[c] + frame[_VALUE], frame[_VALUE] == frame[_LEADER]
+                if lies[0, level, i] < 0:
+                    continue
+                of_records, of_rows = (sums[i] >> _BITS) * m, (sums[i] & _ROWS) * n
+                support = of_records if of_records > of_rows else of_rows
+                lost = frame[_LOST] + (frame[_LOSES] if leads_here else zero)
+                for f in range(kinds):
+                    active[below, f] = active[level, f] == 1 and support > best[f] - lost
+                    is_new = is_new or active[below, f] == 1
+                if is_new:
+                    frames[below, _LOW], frames[below, _HIGH] = lies[0, level, i], lies[1, level, i]
+                    frames[below, _FIXED], frames[below, _LOST] = frame[_FIXED] + 1, lost
+                    frames[below, _LEFT] = frame[_LEFT] - (zero if leads_here else 1)
                     for k in range(d):
-                        there[to, k] = here[r, k]
-                    times_there[to] = times[r]
-                    place[v] = to + 1
-            work += high - low
+                        is_open[below, k] = is_open[level, k]
+                    is_open[below, c] = 2
+                    level = below
+                continue
+            if (
+                frame[_LEADER] >= 0
+            ):  # other columns without this one: what its leader has, and what that leaves out
+                for f in range(kinds):
+                    if peaks[1, level, f] <= best[f] - frame[_LOST] - frame[_LOSES]:
+                        active[level, f] = zero
+            frame[_COLUMN] = -1
+        least, takes_free = np.int64(-1), False
+        for f in range(kinds):
+            if active[level, f]:
+                least = best[f] if least < 0 or best[f] < least else least
+                takes_free = takes_free or families[f] > 0
+        chosen = leading = np.int64(-1)
+        count = zero
+        if frame[_LEFT] > 1 and frame[_FIXED] + 1 < d and least >= 0:
+            for p in range(d):
+                c = order[p]
+                if is_open[level, c] == 1:
+                    count += 1
+                    chosen = c if chosen < 0 else chosen
+                    if leading < 0 or leads[1, level, c] < leads[1, level, leading]:
+                        leading = c
+        if chosen < 0 or (count == 1 and not takes_free):
+            level -= 1
+            if level >= 0:
+                for f in range(kinds):
+                    gap = peaks[0, level + 1, f]
+                    peaks[0, level, f] = gap if gap > peaks[0, level, f] else peaks[0, level, f]
+                    if frames[level, _VALUE] == frames[level, _LEADER]:
+                        peaks[1, level, f] = gap
             continue
-        c = order[p]
-        i = starts[c] + levels[level, _VALUE]
-        levels[level, _VALUE] += 1
-        both = sums[i, _COUNTS]
-        if sums[i, _BEGIN] >= 0 and ((both >> _BITS) * m > bar or (both & _ROWS) * n > bar):
-            levels[level + 1, _LOW] = sums[i, _BEGIN]
-            levels[level + 1, _HIGH] = sums[i, _END]
-            levels[level + 1, _FIRST] = p + 1
-            used[c] = 1
-            level += 1
-            is_new = True
+        further = frame[_LEFT] if frame[_LEFT] < count else count
+        frame[_LEADER] = -1
+        frame[_LOSES] = zero
+        if (
+            count > 1
+            and level + further < len(codes)
+            and LOSES * (frame[_LOST] + leads[1, level, leading]) <= least
+        ):
+            chosen = leading
+            frame[_LEADER], frame[_LOSES] = leads[0, level, chosen], leads[1, level, chosen]
+            for f in range(kinds):
+                peaks[1, level, f] = zero
+        c, bar = chosen, least - frame[_LOST]
+        is_open[level, c] = zero
+        is_any = False
+        for i in range(starts[c], starts[c + 1]):
+            v = i - starts[c]
+            of_records, of_rows = (sums[i] >> _BITS) * m, (sums[i] & _ROWS) * n
+            support = of_records if of_records > of_rows else of_rows
+            is_divided = support > (bar - frame[_LOSES] if v == frame[_LEADER] else bar)
+            place[v] = zero if is_divided else np.int64(-1)
+            is_any = is_any or is_divided
+        frame[_COLUMN], frame[_VALUE] = c, -1
+        if not is_any:
+            frame[_VALUE] = starts[c + 1] - starts[c]
+            continue
+        for r in range(low, high):
+            v = here[r, np.uint64(c)]
+            if place[v] >= 0:
+                place[v] += 1
+        room = zero
+        for i in range(starts[c], starts[c + 1]):
+            v = i - starts[c]
+            lies[0, level, i] = -1
+            if place[v] >= 0:
+                lies[0, level, i] = room
+                room += place[v]
+                lies[1, level, i] = room
+                place[v] = lies[0, level, i]
+        _divide(here, times, codes[level + 1], counts[level + 1], low, high, c, place)
+        work += high - low
     return work

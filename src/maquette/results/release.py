@@ -185,7 +185,9 @@ class Release:
         Its columns are the measured attributes. Numeric cells stand as their midpoints; `decode_rows` gives uniform
         values inside the cells instead.
         """
-        return self.decode_rows()
+        rows = self.decode_rows()
+        _html.show_as(rows, lambda: _rows_html(rows))
+        return rows
 
     @checks_arguments
     def decode_rows(self, *, rng: np.random.Generator | None = None) -> pyarrow.Table:
@@ -372,6 +374,18 @@ class Release:
 
     def _repr_html_(self) -> str:
         return _html.facts("Release.", self.facts(), head=self.headline)
+
+
+SHOWN_ROWS = 5
+"""Rows that a notebook shows."""
+
+
+def _rows_html(rows: pyarrow.Table) -> str:
+    """The first rows, and what they are not."""
+    first = rows.slice(0, SHOWN_ROWS).to_pylist()
+    cells = [["" if value is None else str(value) for value in row.values()] for row in first]
+    head = f"{len(rows):,} rows, {len(rows.column_names)} columns; no row is a person"
+    return _html.table("Synthetic rows", rows.column_names, cells, head=head)
 
 
 def headline(release: Release) -> str:
