@@ -23,7 +23,9 @@ from maquette.models.answers import generator
 from maquette.owner import Table
 from maquette.progress import SILENT, Progress, Report, followed_by
 from maquette.queries.base import Queries
+from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
+from maquette.queries.typical import TYPICAL
 from maquette.releasing import planning
 from maquette.releasing.certify import (
     can_be_certified,
@@ -31,6 +33,7 @@ from maquette.releasing.certify import (
     certify_classes,
     certify_combinations,
     certify_draw,
+    certify_typical,
     share_of_beta,
 )
 from maquette.releasing.payment import (
@@ -47,7 +50,13 @@ from maquette.requests import Payer
 from maquette.results.binding import bind
 from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.release import Release, with_distance
-from maquette.results.statements import Account, Certificate, ClassCertificate, Spending
+from maquette.results.statements import (
+    Account,
+    Certificate,
+    ClassCertificate,
+    Spending,
+    TypicalCertificate,
+)
 from maquette.samplers.draw import EXACT_DRAWS
 
 __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
@@ -164,6 +173,7 @@ class _Done:
     outcome: Outcome
     certificate: Certificate | None
     classes: tuple[ClassCertificate, ...] = ()
+    quality: tuple[TypicalCertificate, ...] = ()
 
 
 def run(curator: Curator, choice: Choice, *, key: str, progress: Progress = SILENT) -> _Done:
@@ -183,7 +193,7 @@ def run(curator: Curator, choice: Choice, *, key: str, progress: Progress = SILE
         return _Done(outcome, None)
     progress(planning.LARGEST_ERROR, 0.0)
     certificate = _certify(curator, request, outcome) if certified else None
-    done = _with_classes(curator, request, outcome, certificate)
+    done = _with_classes(curator, request, outcome, certificate, key=key)
     progress(planning.LARGEST_ERROR, 1.0)
     return done
 
@@ -225,7 +235,7 @@ def _is_decided_by_size(request: Request, outcome: Outcome) -> bool:
 
 
 def _with_classes(
-    curator: Curator, request: Request, outcome: Outcome, certificate: Certificate | None
+    curator: Curator, request: Request, outcome: Outcome, certificate: Certificate | None, *, key: str
 ) -> _Done:
     """The certificates of classes of questions beside that of the workload."""
     if not request.bought:
@@ -233,7 +243,8 @@ def _with_classes(
     distribution = distribution_of(request.queries, outcome.answers, outcome.database)
     able = [name for name in request.bought if distribution is not None and _is_able(distribution, name)]
     combined = [name for name in able if name in COMBINATIONS]
-    by_tables = [name for name in able if name not in COMBINATIONS]
+    typical = [name for name in able if name in TYPICAL]
+    by_tables = [name for name in able if name in CLASSES]
     classes: tuple[ClassCertificate, ...] = ()
     terms: dict[str, Any] = {
         "size": outcome.size,
@@ -251,14 +262,18 @@ def _with_classes(
     if distribution is not None and by_tables:
         price = request.price_of_classes(len(by_tables))
         classes += certify_classes(curator, by_tables, distribution, price=price, **terms)
-    if left_out := set(request.bought) - {one.name for one in classes}:
+    quality: tuple[TypicalCertificate, ...] = ()
+    if distribution is not None and typical:
+        price = request.price_of_classes(len(typical))
+        quality = certify_typical(curator, typical, distribution, key=key, price=price, **terms)
+    if left_out := set(request.bought) - {one.name for one in (*classes, *quality)}:
         outcome = replace(outcome, notes=(*outcome.notes, _uncertified(left_out)))
-    return _Done(outcome, certificate, classes)
+    return _Done(outcome, certificate, classes, quality)
 
 
 def _is_able(distribution: Distribution, name: str) -> bool:
     """Has a released distribution what a class of questions is about?"""
-    if name in COMBINATIONS:
+    if name in COMBINATIONS or name in TYPICAL:
         return bool(distribution.columns)
     return can_be_certified(distribution.domain, name, distribution.sets)
 
@@ -298,6 +313,7 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
         guarantee=outcome.guarantee,
         certificate=done.certificate,
         certificates=done.classes,
+        quality=done.quality,
         database=outcome.database,
         model=outcome.model,
         deviations=outcome.deviations,

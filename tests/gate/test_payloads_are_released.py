@@ -22,6 +22,7 @@ from maquette.core.combinations import ReleasedRows
 from maquette.core.curator import OnlineCurator
 from maquette.core.laws import NoiseRequest
 from maquette.core.measurement import EpochTerms, pack, unpack
+from maquette.core.typical import Distance
 from maquette.core.weighting import weighting
 from maquette.domain import Relation
 from maquette.models.answers import Answers
@@ -99,6 +100,10 @@ QUESTIONS = {
     ),
     "combination_errors": (
         lambda c: c.combination_errors(ROWS, [Statistic(Family.CELL, 3)], price=PRICE),
+        lambda r: [r.values],
+    ),
+    "typical_errors": (
+        lambda c: c.typical_errors(ROWS, [Distance((("b",),))], price=PRICE),
         lambda r: [r.values],
     ),
     "draw": (lambda c: drawn(c), halves),

@@ -29,6 +29,7 @@ from maquette.core.measurement import (
     Size,
 )
 from maquette.core.residuals import projected_axes, shift_squared
+from maquette.core.typical import TypicalError
 from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
@@ -211,6 +212,11 @@ class FakeCurator:
         self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
     ) -> NoisyCounts:
         raise NotImplementedError("errors over combinations are tested through the real gate")
+
+    def typical_errors(
+        self, released: ReleasedRows, statistics: Sequence[TypicalError], *, price: Fraction
+    ) -> NoisyCounts:
+        raise NotImplementedError("typical errors are tested through the real gate")
 
     def _law(self, price: Fraction, *, l1: int = 1, l2_squared: int = 1) -> IndependentLaw:
         return Laplace(price, l1 / price) if self.unit.is_pure else Gaussian(price, l2_squared / (2 * price))

@@ -16,6 +16,7 @@ from maquette.core.class_errors import ClassSets, Kind, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.curator import OnlineCurator
 from maquette.core.sparse import Guess
+from maquette.core.typical import Conjunctions, Distance, Quantile
 from maquette.errors import ParameterError
 from maquette.queries.classes import class_sets
 from support.gate_arguments import (
@@ -226,6 +227,38 @@ def _combination_errors(rng: Rng) -> Arguments:
     return {"released": released, "statistics": statistics, "price": price(rng)}
 
 
+def _typical_errors(rng: Rng) -> Arguments:
+    """Rows as above; questions whose places, codes and ranks fit or not, tables over columns that are there or not."""
+    given = _combination_errors(rng)
+    shape = (int(rng.integers(1, 6)), int(rng.integers(1, 4)))
+    arrays: list[Any] = [
+        rng.integers(0, most, shape).astype(pick(rng, [*[np.uint16] * 9, np.int64])) for most in (2, 3, 4)
+    ]
+    if rng.integers(9) == 0:
+        arrays[int(rng.integers(3))] = pick(rng, [odd(rng), array(rng, 3), arrays[0][:-1]])
+    tables: Any = [
+        (("a",),),
+        (("a", "c"), ("d",)),
+        (("a", "b", "c", "d"),),
+        (("d", "a"),),
+        ((),),
+        (),
+        odd(rng),
+    ]
+    statistics: Any = [
+        Quantile(
+            Conjunctions(*arrays) if rng.integers(12) else odd(rng),
+            pick(rng, [1, 1, shape[0], shape[0] + 1, whole(rng), odd(rng)]),
+        )
+        if rng.integers(2)
+        else Distance(pick(rng, [*tables[:3], *tables[:3], *tables]))
+        for _ in range(int(rng.integers(1, 4)))
+    ]
+    if rng.integers(15) == 0:
+        statistics = pick(rng, [odd(rng), [odd(rng)], []])
+    return {"released": given["released"], "statistics": statistics, "price": given["price"]}
+
+
 STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "size": lambda rng: {"price": price(rng), "note": _note(rng)},
     "total": lambda rng: {"weight": weighting(rng), "price": price(rng)},
@@ -237,6 +270,7 @@ STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "largest_error": _largest_error,
     "class_errors": _class_errors,
     "combination_errors": _combination_errors,
+    "typical_errors": _typical_errors,
     "measure_residuals": _measure_residuals,
     "measure_binned_residuals": _measure_binned_residuals,
     "measure_tables": _measure_tables,

@@ -27,6 +27,7 @@ from maquette.core.drawing import DrawnDatabase
 from maquette.core.laws import IndependentLaw, NoiseRequest
 from maquette.core.linear_queries import Group
 from maquette.core.measurement import BinnedResidual, Measurement, NoisyCounts, NoisyTable, Residual, Size
+from maquette.core.typical import TypicalError
 from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
@@ -142,6 +143,12 @@ class Curator(Protocol):
         self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
     ) -> NoisyCounts:
         """The largest count-scale error of released rows over each family of combinations, plus noise."""
+        ...
+
+    def typical_errors(
+        self, released: ReleasedRows, statistics: Sequence[TypicalError], *, price: Fraction
+    ) -> NoisyCounts:
+        """How far released rows are off typically, in counts, plus noise."""
         ...
 
 

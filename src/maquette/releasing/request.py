@@ -20,9 +20,10 @@ from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
 from maquette.queries.merging import Merged
+from maquette.queries.typical import TYPICAL
 from maquette.releasing.certify import CLASS_SHARE, SHARE, WORKLOAD
 
-WORDS = (WORKLOAD, *COMBINATIONS, *CLASSES)
+WORDS = (WORKLOAD, *COMBINATIONS, *CLASSES, *TYPICAL)
 """What a certificate can be for."""
 
 
@@ -109,10 +110,10 @@ class Request:
             )  # what no record can meet is refused before anything is paid
         if self.certificate is not None:
             _check.fraction_or_zero(certificate=self.certificate)
-        if not self.lists_records and set(self.classes or ()) & set(COMBINATIONS):
+        if not self.lists_records and set(self.classes or ()) & {*COMBINATIONS, *TYPICAL}:
             raise ParameterError(
-                "combinations of values are certified where whole records are on this machine, and those of this "
-                "table stay where they are; name classes of questions on few attributes instead"
+                "combinations of values and typical errors are certified where whole records are on this machine, and "
+                "those of this table stay where they are; name classes of questions on few attributes instead"
             )
         if self.classes and self.weight is not None:
             raise ParameterError(

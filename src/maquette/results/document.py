@@ -144,6 +144,8 @@ def _later_parts(release: Release) -> dict[str, Any]:
             del one["columns"]
     if stored:
         parts["certificates"] = stored
+    if release.quality:
+        parts["quality"] = [asdict(one) for one in release.quality]
     if release.persons is not None:
         parts["persons"] = asdict(release.persons)
     return parts

@@ -21,7 +21,7 @@ from maquette.errors import LedgerError, MaquetteError, ReleaseError
 from maquette.models.answers import Answers, SmallDatabase, Unlisted, law_of
 from maquette.models.histogram import HistogramModel
 from maquette.models.residual import ResidualModel
-from maquette.queries import from_json
+from maquette.queries import from_json, typical
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, RULES
 from maquette.queries.combinations import COMBINATIONS
@@ -48,6 +48,7 @@ from maquette.results.statements import (
     Guarantee,
     RowsDistance,
     Spending,
+    TypicalCertificate,
 )
 from maquette.sculpt.model import SculptModel
 
@@ -212,6 +213,7 @@ def parse(
         guarantee=build(Guarantee, data["guarantee"], where="guarantee"),
         certificate=read(Certificate | None, data["certificate"], where="certificate"),
         certificates=_parse_certificates(data.get("certificates", [])),
+        quality=_parse_quality(data.get("quality", [])),
         rows_distance=read(RowsDistance | None, data.get("rows_distance"), where="rows_distance"),
         exactness=read(Exactness, data["exactness"], where="exactness"),
         spending=read(tuple[Spending, ...], data["spending"], where="spending"),
@@ -236,6 +238,17 @@ def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
         if not is_known or not is_bound:
             raise ReleaseError(f"expected a certificate of a known class with a bound, got {one.name!r:.80}")
     return certificates
+
+
+def _parse_quality(data: Any) -> tuple[TypicalCertificate, ...]:
+    """Those whose law this version knows."""
+    listed = read(tuple[dict, ...], data, where="quality")
+    current = [one for one in listed if one.get("rules") == typical.RULES]
+    quality = read(tuple[TypicalCertificate, ...], current, where="quality")
+    for one in quality:
+        if one.name not in typical.TYPICAL or not (0 < one.beta < 1 and one.alpha >= 0 and one.drawn >= 1):
+            raise ReleaseError(f"expected a typical error of a known kind with a bound, got {one.name!r:.80}")
+    return quality
 
 
 def _parse_size(data: dict[str, Any]) -> Size:

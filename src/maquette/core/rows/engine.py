@@ -33,6 +33,7 @@ from maquette.core.rows.counting import (
     plan_tables,
     summed,
 )
+from maquette.core.typical import TypicalQuestion
 from maquette.core.universe import Universe
 
 T = TypeVar("T")
@@ -352,6 +353,17 @@ def combination_errors(engine: Engine, question: CombinationQuestion) -> NDArray
     released = question.released.codes
     errors = any_order.largest_errors(question.axes, records, released, question.statistics, times=times)
     return np.array(errors, dtype=np.int64)
+
+
+def typical_errors(engine: Engine, question: TypicalQuestion) -> NDArray[np.int64]:
+    """Quantiles of errors and mean distances of tables, rounded up: `core/typical.py`."""
+
+    def tables(margins: Sequence[Margin]) -> Iterator[tuple[Margin, Integers]]:
+        for some in in_passes(margins, engine.domain.cells, engine.cells_per_pass):
+            yield from engine.margins(some).items()
+
+    names = question.released.names
+    return question.errors(engine.domain, records=lambda: engine.distinct_records(names), tables=tables)
 
 
 def distances(
