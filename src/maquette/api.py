@@ -25,6 +25,7 @@ from maquette.progress import SILENT, Progress, Report, followed_by
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
+from maquette.queries.quality import ANY_MEAN, numbers_of
 from maquette.queries.typical import TYPICAL
 from maquette.releasing import planning
 from maquette.releasing.certify import (
@@ -33,6 +34,7 @@ from maquette.releasing.certify import (
     certify_classes,
     certify_combinations,
     certify_draw,
+    certify_group_means,
     certify_typical,
     share_of_beta,
 )
@@ -54,8 +56,8 @@ from maquette.results.statements import (
     Account,
     Certificate,
     ClassCertificate,
+    QualityCertificate,
     Spending,
-    TypicalCertificate,
 )
 from maquette.samplers.draw import EXACT_DRAWS
 
@@ -173,7 +175,7 @@ class _Done:
     outcome: Outcome
     certificate: Certificate | None
     classes: tuple[ClassCertificate, ...] = ()
-    quality: tuple[TypicalCertificate, ...] = ()
+    quality: tuple[QualityCertificate, ...] = ()
 
 
 def run(curator: Curator, choice: Choice, *, key: str, progress: Progress = SILENT) -> _Done:
@@ -262,10 +264,13 @@ def _with_classes(
     if distribution is not None and by_tables:
         price = request.price_of_classes(len(by_tables))
         classes += certify_classes(curator, by_tables, distribution, price=price, **terms)
-    quality: tuple[TypicalCertificate, ...] = ()
+    quality: tuple[QualityCertificate, ...] = ()
     if distribution is not None and typical:
         price = request.price_of_classes(len(typical))
-        quality = certify_typical(curator, typical, distribution, key=key, price=price, **terms)
+        quality += certify_typical(curator, typical, distribution, key=key, price=price, **terms)
+    if distribution is not None and ANY_MEAN in able:
+        price = request.price_of_classes(1)
+        quality += certify_group_means(curator, distribution, price=price, workload=certificate, **terms)
     if left_out := set(request.bought) - {one.name for one in (*classes, *quality)}:
         outcome = replace(outcome, notes=(*outcome.notes, _uncertified(left_out)))
     return _Done(outcome, certificate, classes, quality)
@@ -273,6 +278,8 @@ def _with_classes(
 
 def _is_able(distribution: Distribution, name: str) -> bool:
     """Has a released distribution what a class of questions is about?"""
+    if name == ANY_MEAN:
+        return any(numbers_of(distribution.domain, distribution.columns))
     if name in COMBINATIONS or name in TYPICAL:
         return bool(distribution.columns)
     return can_be_certified(distribution.domain, name, distribution.sets)

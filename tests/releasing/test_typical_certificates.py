@@ -135,7 +135,7 @@ def test_facts_and_report_say_them(release, tmp_path):
     assert "quality" not in json.loads((plain / "release.json").read_text())
 
 
-@pytest.mark.parametrize("edit", [{"drawn": 0}, {"name": "average table"}, {"alpha": -1.0}, {"beta": 0.0}])
+@pytest.mark.parametrize("edit", [{"over": 0}, {"name": "average table"}, {"alpha": -1.0}, {"beta": 0.0}])
 def test_folders_with_others_are_refused(release, tmp_path, edit):
     place = release.save(tmp_path / "one", report=False)
     stored = json.loads((place / "release.json").read_text())

@@ -15,6 +15,7 @@ from maquette.core.any_order import Family, Statistic
 from maquette.core.class_errors import ClassSets, Kind, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.curator import OnlineCurator
+from maquette.core.group_means import GroupMeans
 from maquette.core.sparse import Guess
 from maquette.core.typical import Conjunctions, Distance, Quantile
 from maquette.errors import ParameterError
@@ -259,6 +260,22 @@ def _typical_errors(rng: Rng) -> Arguments:
     return {"released": given["released"], "statistics": statistics, "price": given["price"]}
 
 
+def _group_mean_errors(rng: Rng) -> Arguments:
+    """Rows as above; numbers of the declared cells of some columns, or others."""
+    given = _combination_errors(rng)
+    names = given["released"].names if isinstance(given["released"], ReleasedRows) else ("a", "b")
+    cells = {"a": 4, "b": 2, "c": 2, "d": 4}
+    known = [name for name in names if name in cells] if isinstance(names, tuple) else ["a"]
+    numbers: Any = tuple(
+        tuple(range(cells[name] + (rng.integers(20) == 0))) if rng.integers(3) else () for name in known
+    )
+    if rng.integers(12) == 0:
+        numbers = pick(rng, [odd(rng), (odd(rng),), ((0, 2**12 + 1),), list(numbers)])
+    order, floor = pick(rng, [1, 2, 3, 64, 1, 2, whole(rng)]), pick(rng, [0, 0, 2, 3, whole(rng)])
+    statistic = GroupMeans(numbers, order, floor) if rng.integers(15) else odd(rng)
+    return {"released": given["released"], "statistic": statistic, "price": given["price"]}
+
+
 STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "size": lambda rng: {"price": price(rng), "note": _note(rng)},
     "total": lambda rng: {"weight": weighting(rng), "price": price(rng)},
@@ -271,6 +288,7 @@ STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "class_errors": _class_errors,
     "combination_errors": _combination_errors,
     "typical_errors": _typical_errors,
+    "group_mean_errors": _group_mean_errors,
     "measure_residuals": _measure_residuals,
     "measure_binned_residuals": _measure_binned_residuals,
     "measure_tables": _measure_tables,

@@ -19,6 +19,7 @@ from maquette.core.budget import Budget, Unit
 from maquette.core.class_errors import ReleasedTables
 from maquette.core.combinations import ReleasedRows, axes_of
 from maquette.core.drawing import DrawnDatabase
+from maquette.core.group_means import GroupMeans
 from maquette.core.laws import NoiseRequest
 from maquette.core.linear_queries import Group
 from maquette.core.measurement import Receipt
@@ -284,6 +285,17 @@ def _typical_errors(curator: Any) -> Any:
     return curator.typical_errors(ReleasedRows(domain.names, rows), asked, price=_price(curator))
 
 
+def _group_mean_errors(curator: Any) -> Any:
+    """The errors of three rows over the means of two columns in all groups."""
+    domain = curator.domain
+    axes = axes_of(domain, domain.names)
+    rows = np.array([[0] * len(axes), [0] * len(axes), [axis.size - 1 for axis in axes]], dtype=np.uint16)
+    numbers = tuple(tuple(range(axis.declared)) if i < 2 else () for i, axis in enumerate(axes))
+    return curator.group_mean_errors(
+        ReleasedRows(domain.names, rows), GroupMeans(numbers, 3), price=_price(curator)
+    )
+
+
 EVERY_COMBINATION = [Statistic(family, order) for family in Family for order in (1, 3)]
 
 HALVES = Binned(("a", "b"), ((0, 2), (0, 1)))
@@ -418,6 +430,8 @@ QUESTION_CASES = [
     Case("combination errors from a floor, pure", PURE, _combination_errors(Statistic(Family.LIST, 2, 1))),
     Case("typical errors, pure", PURE, _typical_errors),
     Case("typical errors, rho", CONCENTRATED, _typical_errors),
+    Case("group mean errors, pure", PURE, _group_mean_errors),
+    Case("group mean errors, rho", CONCENTRATED, _group_mean_errors),
     Case("largest error, pure", PURE, _largest),
     Case("largest error, rho", CONCENTRATED, _largest),
     Case("largest error by group, pure", PURE, _grouped),
@@ -495,6 +509,7 @@ GAUSSIAN_CASES = [
     Case("class errors, by Gauss", BY_GAUSS, _class_errors("two ranges", "three attributes")),
     Case("combination errors, by Gauss", BY_GAUSS, _combination_errors(*EVERY_COMBINATION)),
     Case("typical errors, by Gauss", BY_GAUSS, _typical_errors),
+    Case("group mean errors, by Gauss", BY_GAUSS, _group_mean_errors),
 ]
 """Every mechanism and question on ledgers that count Gaussian differential privacy."""
 

@@ -50,6 +50,7 @@ from maquette.core.drawing import (
 from maquette.core.errors import LedgerError, MechanismError
 from maquette.core.events import Selection
 from maquette.core.forms import Margin
+from maquette.core.group_means import GroupMeans, GroupMeansQuestion
 from maquette.core.laws import IndependentLaw, NoiseRequest
 from maquette.core.ledger.entry import step_key
 from maquette.core.ledger.ledger import Ledger
@@ -75,6 +76,7 @@ from maquette.core.rows.engine import (
     combination_errors,
     distances,
     errors_of,
+    group_mean_errors,
     largest_by_part,
     largest_errors,
     typical_errors,
@@ -300,6 +302,17 @@ class Curator(Barrier):
             price,
             lambda: typical_errors(self._engine, question),
         )
+
+    def group_mean_errors(
+        self, released: ReleasedRows, statistic: GroupMeans, *, price: Fraction
+    ) -> NoisyCounts:
+        """The largest error of released rows over the means of all groups and columns with numbers, plus noise.
+
+        Guarantee: `price`; sensitivity 1 (`core/group_means.py`). Refused unpaid where `combination_errors` is.
+        """
+        question = GroupMeansQuestion.of(self.domain, released, statistic)
+        self._check_lists_records("errors of group means")
+        return self._ones_at(question.request(), 1, price, lambda: group_mean_errors(self._engine, question))
 
     def _check_lists_records(self, what: str) -> None:
         """Refuses a table that stays elsewhere, by public facts."""

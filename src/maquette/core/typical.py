@@ -56,7 +56,7 @@ class Conjunctions:
 
     def counts(self, codes: Codes, times: Integers) -> Integers:
         """How many of some records meet each question; `times` says how often each record is there."""
-        found = np.zeros(len(self), dtype=np.int64)
+        meeting = np.zeros(len(self), dtype=np.int64)
         by_column = np.asfortranarray(codes)
         for q in range(len(self)):
             inside = np.ones(len(codes), dtype=bool)
@@ -64,8 +64,8 @@ class Conjunctions:
                 values = by_column[:, column]
                 inside &= values >= low
                 inside &= values <= high
-            found[q] = times[inside].sum()
-        return found
+            meeting[q] = times[inside].sum()
+        return meeting
 
     def check(self, axes: Sequence[Axis]) -> None:
         """Refuses what is no list of questions about these columns. Public arguments only."""

@@ -24,6 +24,7 @@ from maquette.core.budget import Unit
 from maquette.core.class_errors import ClassSets, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.drawing import DrawnDatabase
+from maquette.core.group_means import GroupMeans
 from maquette.core.laws import IndependentLaw, NoiseRequest
 from maquette.core.linear_queries import Group
 from maquette.core.measurement import BinnedResidual, Measurement, NoisyCounts, NoisyTable, Residual, Size
@@ -149,6 +150,12 @@ class Curator(Protocol):
         self, released: ReleasedRows, statistics: Sequence[TypicalError], *, price: Fraction
     ) -> NoisyCounts:
         """How far released rows are off typically, in counts, plus noise."""
+        ...
+
+    def group_mean_errors(
+        self, released: ReleasedRows, statistic: GroupMeans, *, price: Fraction
+    ) -> NoisyCounts:
+        """The largest error of released rows over group means, in counts, plus noise."""
         ...
 
 

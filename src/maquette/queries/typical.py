@@ -41,7 +41,7 @@ TRIES = 25
 SAMPLE_PART = 0.01
 """Of the chance to fail, for drawn questions that are unlike their kind."""
 _COLUMNS = {1: "one column", 2: "two columns", 3: "three columns"}
-_MEASURED = {0.9: 0.95, 0.5: 0.55}
+_RANK_AT = {0.9: 0.95, 0.5: 0.55}
 """The part of the drawn questions whose error is measured, for each part that is said of the kind."""
 
 
@@ -69,7 +69,7 @@ class QuestionKind:
         Accuracy: as many have an error below what `part` of all questions have at most with probability `chance`,
             at most.
         """
-        rank = round(_MEASURED[self.part] * number)
+        rank = round(_RANK_AT[self.part] * number)
         while betainc(rank, number - rank + 1, self.part) > chance:
             rank += 1
         return rank
@@ -83,19 +83,19 @@ class QuestionKind:
 
     def draw(self, axes: Sequence[Axis], rows: Codes, rng: np.random.Generator) -> Conjunctions | None:
         """Questions by the law of the kind; None where too few are met often enough."""
-        seen = rows[:: -(-len(rows) // SEEN_ROWS)]
+        sample = rows[:: -(-len(rows) // SEEN_ROWS)]
         orders = [k for k in self.orders if k <= len(axes)]
         if not orders:
             return None
-        kept: list[Conjunctions] = []
+        parts: list[Conjunctions] = []
         number = 0
         for _ in range(TRIES):
             tried = _tried(axes, rows, orders, rng)
-            met = tried.counts(seen, np.ones(len(seen), dtype=np.int64)) >= LEAST_SHARE * len(seen)
-            kept.append(Conjunctions(tried.columns[met], tried.low[met], tried.high[met]))
-            number += len(kept[-1])
+            met = tried.counts(sample, np.ones(len(sample), dtype=np.int64)) >= LEAST_SHARE * len(sample)
+            parts.append(Conjunctions(tried.columns[met], tried.low[met], tried.high[met]))
+            number += len(parts[-1])
             if number >= QUESTIONS:
-                return _joined(kept)
+                return _joined(parts)
         return None
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maquette.core import group_means
 from maquette.core.any_order import MAX_VALUES, Axis, Statistic, affordable_order, megabytes
 from maquette.core.bounds import RECORDS
 from maquette.core.class_errors import MAX_CELLS, WHOLE
@@ -40,8 +41,9 @@ from maquette.models.answers import Answers, generator
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, SMALL, ClassTable, cells_of, class_sets
 from maquette.queries.combinations import COMBINATIONS, able, narrower
+from maquette.queries.quality import ANY_MEAN, QUALITY, numbers_of
 from maquette.queries.rows import Margin
-from maquette.queries.typical import SAMPLE_PART, QuestionKind
+from maquette.queries.typical import SAMPLE_PART, TableKind
 from maquette.queries.typical import TYPICAL as TYPICAL_KINDS
 from maquette.results.distribution import Distribution, marginal_places, records, weights_of
 from maquette.results.statements import (
@@ -49,7 +51,7 @@ from maquette.results.statements import (
     Certificate,
     ClassCertificate,
     GroupCertificate,
-    TypicalCertificate,
+    QualityCertificate,
 )
 from maquette.samplers.structures import Draw
 from maquette.sculpt.model import SculptModel
@@ -253,7 +255,7 @@ def certify_typical(
     certificates: int,
     model: object = None,
     decided_by_size: bool = False,
-) -> tuple[TypicalCertificate, ...]:
+) -> tuple[QualityCertificate, ...]:
     """Measure how far released rows are off typically, in one payment; kinds of which there is too little are left out.
 
     Questions are drawn from the rows, with randomness of their own for the key: a repeated request asks the same.
@@ -279,12 +281,53 @@ def certify_typical(
     bounded = _gap(noise, size, model, beta=beta, share=share, decided_by_size=decided_by_size)
     bounds = _bounds(measurement, [Group(name, 0, 1) for name in kinds], *bounded)
     return tuple(
-        TypicalCertificate(bound.name, bound.alpha, together, bound.counts, _drawn(one))
+        QualityCertificate(bound.name, bound.alpha, together, bound.counts, _over(one))
         for bound, one in zip(bounds, kinds.values(), strict=True)
     )
 
 
-def _drawn(one: TypicalError) -> int:
+MEAN_FLOOR = 0.25
+"""Of the workload's certificate: errors of group means below are told as if they were that large."""
+
+
+def certify_group_means(
+    curator: Curator,
+    distribution: Distribution,
+    *,
+    size: Size,
+    price: Fraction,
+    beta: float,
+    together: float,
+    certificates: int,
+    workload: Certificate | None,
+    model: object = None,
+    decided_by_size: bool = False,
+) -> tuple[QualityCertificate, ...]:
+    """Measure the largest error of released rows over the means of all groups; nothing where no search is affordable.
+
+    Guarantee: `price`, through the gate.
+    Accuracy: as `certify_classes`: the error of every mean, times the share of the records that have a value in its
+        group, over the range of the column, is at most `alpha`.
+    Holds when: the table is not empty.
+    """
+    released, domain = distribution.rows(), distribution.domain
+    axes, numbers = axes_of(domain, released.names), numbers_of(domain, released.names)
+    n = records(size, model, beta=beta).value
+    least = LEAST * law_at(price, unit=curator.unit).deviation
+    floor = least if workload is None else max(least, MEAN_FLOOR * workload.counts)
+    floor = min(math.ceil(floor), RECORDS)
+    order = group_means.affordable_order(axes, released.codes, numbers, records=n, floor=floor)
+    if not order or megabytes(len(axes), n + len(released.codes), len(axes)) > MEMORY:
+        return ()
+    statistic = group_means.GroupMeans(numbers, order, floor)
+    measurement = curator.group_mean_errors(released, statistic, price=price)
+    share = beta_for_noise(beta, certificates, public=size.public)
+    bounded = _gap(measurement.noise, size, model, beta=beta, share=share, decided_by_size=decided_by_size)
+    (bound,) = _bounds(measurement, [Group(ANY_MEAN, 0, 1)], *bounded)
+    return (QualityCertificate(ANY_MEAN, bound.alpha, together, bound.counts, order),)
+
+
+def _over(one: TypicalError) -> int:
     return len(one.questions) if isinstance(one, Quantile) else len(one.margins)
 
 
@@ -521,7 +564,9 @@ OFTEN = {
 }
 """The same for what questions and tables are off by typically, fitted to those tables: nine of ten lie between
 0.48 and 1.96 times it for questions, 0.23 and 4.87 times for means over tables."""
-TYPICAL_DEFAULT = ("nine in ten questions", "average pair", "half of questions", "average triple")
+OF_MEANS = {ANY_MEAN: (-1.25, 0.0, 0.833)}
+"""Of group means: some 0.4 times what is typical of combinations, a rule of thumb."""
+QUALITY_DEFAULT = (ANY_MEAN, "nine in ten questions", "average pair", "half of questions", "average triple")
 """Bought besides by default, each where it is worth it."""
 TYPICAL_GAIN = 0.75
 """A typical error is worth it where it is expected to be at most this part of the largest one over combinations: set by
@@ -578,7 +623,7 @@ class Offer:
             forecasts.get(name, 0.0) for name in CLASSES[RELATIVE].parts
         ):
             useful.remove(RELATIVE)
-        return self._with_typical(self._with_few_columns(tuple(useful)))
+        return self._with_quality(self._with_few_columns(tuple(useful)))
 
     def _with_few_columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Further bounds for combinations of few columns, where they are expected to be worth what they cost."""
@@ -596,29 +641,29 @@ class Offer:
         gains = beside["any combination on 2 columns"] / alone["any combination"]
         return (*names, *few) if grows <= FEW_COST and gains <= FEW_GAIN else names
 
-    def _with_typical(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Further numbers that say how far questions are off typically, one after the other where each is worth it."""
+    def _with_quality(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Further numbers about the rows, one after the other where each is worth it."""
         if "any combination" not in names:
             return names
         alone = {one.name: one.expected or 1.0 for one in self.forecasts(names)}
         bought = names
-        for name in TYPICAL_DEFAULT:
+        for name in QUALITY_DEFAULT:
             more = (*bought, name)
             beside = {one.name: one.expected or 1.0 for one in self.forecasts(more)}
             is_cheap = max(beside[one] / alone[one] for one in names) <= FEW_COST
-            most = TYPICAL_GAIN * beside["any combination"] if self._is_of_questions(name) else SAYS_ENOUGH
+            is_of_tables = isinstance(QUALITY[name], TableKind)
+            most = SAYS_ENOUGH if is_of_tables else TYPICAL_GAIN * beside["any combination"]
             if is_cheap and beside[name] <= min(most, SAYS_ENOUGH) and self._has(name):
                 bought = more
         return bought
 
-    def _is_of_questions(self, name: str) -> bool:
-        return isinstance(TYPICAL_KINDS[name], QuestionKind)
-
     def _has(self, name: str) -> bool:
-        """Are tables of so many columns among those that the workload looks at?"""
-        kind = TYPICAL_KINDS[name]
+        """Has the workload columns with numbers, or tables of so many columns?"""
+        kind = QUALITY[name]
+        if name == ANY_MEAN:
+            return any(numbers_of(self.queries.domain, self.queries.attributes))
         largest = max(map(len, marginal_places(self.queries)), default=0)
-        return isinstance(kind, QuestionKind) or kind.order <= largest
+        return not isinstance(kind, TableKind) or kind.order <= largest
 
     def forecasts(self, names: Sequence[str]) -> tuple[ClassForecast, ...]:
         """What certificates of these classes are expected to state, if all of them are bought.
@@ -653,7 +698,7 @@ class Offer:
         ):  # half of the tables are off by what an attribute of middle size as the largest makes
             part = next(one for one in ("two ranges", "one attribute") if _reaches(self.queries, one))
             return typical_error(part, cells=round(statistics.median(sizes)), expected=expected)
-        if name in TYPICAL_KINDS:
+        if name in QUALITY:
             return typical_error(name, cells=1, expected=expected)
         if name in COMBINATIONS:
             cells = max((cells for cells in sizes if cells <= MAX_VALUES), default=1)
@@ -669,8 +714,8 @@ def _says(name: str) -> str:
     """The questions of a class, in words."""
     if name in COMBINATIONS:
         return COMBINATIONS[name].says
-    if name in TYPICAL_KINDS:
-        return TYPICAL_KINDS[name].says
+    if name in QUALITY:
+        return QUALITY[name].says
     return CLASSES[name].says + (", half of these" if CLASSES[name].parts else "")
 
 
@@ -679,7 +724,7 @@ def typical_error(name: str, *, cells: int, expected: float) -> float:
 
     `expected` is the largest error over the workload's cells that is typical.
     """
-    constant, by_cells, by_expected = (TYPICAL | COMBINED | OFTEN)[name]
+    constant, by_cells, by_expected = (TYPICAL | COMBINED | OFTEN | OF_MEANS)[name]
     return math.exp(constant + by_cells * math.log(cells) + by_expected * math.log(expected))
 
 

@@ -20,10 +20,10 @@ from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
 from maquette.queries.merging import Merged
-from maquette.queries.typical import TYPICAL
+from maquette.queries.quality import QUALITY
 from maquette.releasing.certify import CLASS_SHARE, SHARE, WORKLOAD
 
-WORDS = (WORKLOAD, *COMBINATIONS, *CLASSES, *TYPICAL)
+WORDS = (WORKLOAD, *COMBINATIONS, *CLASSES, *QUALITY)
 """What a certificate can be for."""
 
 
@@ -110,10 +110,10 @@ class Request:
             )  # what no record can meet is refused before anything is paid
         if self.certificate is not None:
             _check.fraction_or_zero(certificate=self.certificate)
-        if not self.lists_records and set(self.classes or ()) & {*COMBINATIONS, *TYPICAL}:
+        if not self.lists_records and set(self.classes or ()) & {*COMBINATIONS, *QUALITY}:
             raise ParameterError(
-                "combinations of values and typical errors are certified where whole records are on this machine, and "
-                "those of this table stay where they are; name classes of questions on few attributes instead"
+                "combinations of values, typical errors and means are certified where whole records are on this "
+                "machine, and those of this table stay where they are; name classes on few attributes instead"
             )
         if self.classes and self.weight is not None:
             raise ParameterError(

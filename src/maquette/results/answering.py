@@ -76,12 +76,12 @@ def _typical(release: Release, query: Queries, result: Estimate) -> str | None:
     of_rows = float(answer_from(release.database, query).fractions[0])
     if not math.isclose(of_rows, result.value, abs_tol=1e-12):
         return None
-    known = [
+    bounds = [
         (one, one.kind)
         for one in meaningful(release.quality)
         if isinstance(one.kind, QuestionKind) and one.kind.has(len(product)) and one.alpha < result.width
     ]
-    said = [f"{part_in_words(kind.part)} within {wording.points(one.alpha)}" for one, kind in known]
+    said = [f"{part_in_words(kind.part)} within {wording.points(one.alpha)}" for one, kind in bounds]
     return f"of random questions like it {listed(said)}" if said else None
 
 

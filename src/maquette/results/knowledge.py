@@ -112,8 +112,10 @@ class Knowledge:
         taken."""
         release = self.release
         if release.shares_beta:
-            stated = len(release.certificates) + len(release.quality) + (release.certificate is not None)
-            return 1 / (stated + 1)
+            certificates = (
+                len(release.certificates) + len(release.quality) + (release.certificate is not None)
+            )
+            return 1 / (certificates + 1)
         return MODEL_PART if self._gaps else 1.0
 
     def of(self, query: Queries, *, beta: float | None = None) -> Estimate | None:

@@ -25,6 +25,7 @@ from maquette.queries import from_json, typical
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, RULES
 from maquette.queries.combinations import COMBINATIONS
+from maquette.queries.quality import QUALITY
 from maquette.results import answer_file, binding, document, replacing
 from maquette.results.document import UNPAID, build, read
 from maquette.results.folder import (
@@ -46,9 +47,9 @@ from maquette.results.statements import (
     ClassCertificate,
     Exactness,
     Guarantee,
+    QualityCertificate,
     RowsDistance,
     Spending,
-    TypicalCertificate,
 )
 from maquette.sculpt.model import SculptModel
 
@@ -240,14 +241,16 @@ def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
     return certificates
 
 
-def _parse_quality(data: Any) -> tuple[TypicalCertificate, ...]:
+def _parse_quality(data: Any) -> tuple[QualityCertificate, ...]:
     """Those whose law this version knows."""
     listed = read(tuple[dict, ...], data, where="quality")
     current = [one for one in listed if one.get("rules") == typical.RULES]
-    quality = read(tuple[TypicalCertificate, ...], current, where="quality")
+    quality = read(tuple[QualityCertificate, ...], current, where="quality")
     for one in quality:
-        if one.name not in typical.TYPICAL or not (0 < one.beta < 1 and one.alpha >= 0 and one.drawn >= 1):
-            raise ReleaseError(f"expected a typical error of a known kind with a bound, got {one.name!r:.80}")
+        if one.name not in QUALITY or not (0 < one.beta < 1 and one.alpha >= 0 and one.over >= 1):
+            raise ReleaseError(
+                f"expected a figure of quality of a known kind with a bound, got {one.name!r:.80}"
+            )
     return quality
 
 

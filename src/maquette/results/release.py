@@ -53,9 +53,9 @@ from maquette.results.statements import (
     Exactness,
     Guarantee,
     Population,
+    QualityCertificate,
     RowsDistance,
     Spending,
-    TypicalCertificate,
     meaningful,
     named_in_headline,
     useful,
@@ -95,7 +95,7 @@ class Release:
     certificate: Certificate | None = None
     certificates: tuple[ClassCertificate, ...] = ()
     """For whole classes of questions beside the workload's; all certificates hold together."""
-    quality: tuple[TypicalCertificate, ...] = ()
+    quality: tuple[QualityCertificate, ...] = ()
     """How far the rows are off typically, and whole tables of them on average: together with the certificates."""
     database: SmallDatabase | None = None
     """The small database in codes, with the measured attributes only; None for a release of answers only."""
@@ -361,7 +361,7 @@ class Release:
                 f"{one.says}{one.comma} {one.within}" for one in useful(self.certificates)
             )
         if said := meaningful(self.quality):
-            lines["typically"] = "; ".join(f"{one.says} {one.within}" for one in said)
+            lines["quality"] = "; ".join(f"{one.says} {one.within}" for one in said)
         if self.guarantee.target is not None:
             lines["asked for"] = _asked_for(self.guarantee)
         if self.checked is not None:

@@ -16,6 +16,7 @@ from maquette.queries import typical
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, RULES
 from maquette.queries.combinations import COMBINATIONS
+from maquette.queries.quality import QUALITY, MeanKind
 from maquette.results import wording
 from maquette.theory import population, quantiles
 
@@ -142,27 +143,28 @@ class ClassCertificate:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TypicalCertificate:
-    """Measured afterwards through the gate: how far the rows are off typically, except with probability `beta`.
+class QualityCertificate:
+    """Measured afterwards through the gate: how good the rows are, except with probability `beta`.
 
     A part of all random questions of a kind is within `alpha`, which says nothing about any one of them; or the mean
-    total variation of tables is. The chance `beta` is for all certificates of the release together.
+    total variation of tables is; or every mean of a group is off by at most `alpha` times the range of the column over
+    the share that the group has of the records. The chance `beta` is for all certificates of the release together.
     """
 
     name: str
-    """The kind, one of `queries.typical.TYPICAL`."""
+    """The kind, one of `queries.quality.QUALITY`."""
     alpha: float
     beta: float
     counts: float
     """The same bound on the scale of records."""
-    drawn: int
-    """Questions that were drawn, or tables that the mean is over."""
+    over: int
+    """Questions that were drawn, tables that the mean is over, or the most columns of a group and its mean together."""
     rules: int = typical.RULES
     """The version of the law that questions are drawn by."""
 
     @property
-    def kind(self) -> typical.QuestionKind | typical.TableKind:
-        return typical.TYPICAL[self.name]
+    def kind(self) -> typical.QuestionKind | typical.TableKind | MeanKind:
+        return QUALITY[self.name]
 
     @property
     def says(self) -> str:
@@ -178,7 +180,7 @@ class TypicalCertificate:
         return f"{self.says} {self.within}, except with probability {wording.chance(self.beta)}"
 
     def __repr__(self) -> str:
-        return f"TypicalCertificate({self})"
+        return f"QualityCertificate({self})"
 
     def _repr_html_(self) -> str:
         lines = {
@@ -186,7 +188,7 @@ class TypicalCertificate:
             "holds": f"except with probability {wording.chance(self.beta)}, together with all certificates",
             "about": "the synthetic rows",
         }
-        return _html.facts("How far the rows are off typically.", lines)
+        return _html.facts("Quality of the rows.", lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +420,7 @@ def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
     ]
 
 
-def meaningful(quality: Iterable[TypicalCertificate]) -> list[TypicalCertificate]:
+def meaningful(quality: Iterable[QualityCertificate]) -> list[QualityCertificate]:
     """Those typical errors that say something."""
     return [one for one in quality if one.alpha < 1]
 
