@@ -70,7 +70,7 @@ $(PIECES): $(READY) $(shell find src tests -name '*.py')
 .reached/%.db:
 	$(TRACED) -m "not slow" tests/$*
 
-coverage: $(PIECES)  ## branches of the trusted rings that their tests run through (docs/coverage.md)
+coverage: $(PIECES)  ## branches of the trusted rings that their tests run through (docs/architecture.md)
 	$(BIN)/python -m coverage combine --keep $(PIECES)
 	$(BIN)/python -m coverage report
 	$(BIN)/python tools/count_branches.py

@@ -7,9 +7,9 @@ first, as many as `--limit` processor seconds of them allow. Each mutant runs in
 changed source in place of the file, up to the first test that fails; that test must pass without the change.
 
 A mutant that survives is a test that is missing, or a change without meaning: each is listed with its line and judged
-in `docs/coverage.md`. One that takes much longer than its tests take is listed apart. What was found is kept in
-`.mutation.jsonl`: the same command goes on where it ended, and writes its figure when the sample is complete. Written
-by hand because mutation tools run the whole suite for each mutant, which takes twenty minutes here.
+in `benchmarks/results/changes.md`. One that takes much longer than its tests take is listed apart. What was found is
+kept in `.mutation.jsonl`: the same command goes on where it ended, and writes its figure when the sample is complete.
+Written by hand because mutation tools run the whole suite for each mutant, which takes twenty minutes here.
 
     make coverage                                              # or some of its pieces: make .reached/gate.db
     python -m benchmarks.mutation --only core/ --sample 14     # some of all mutants of a package

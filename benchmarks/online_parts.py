@@ -1,11 +1,12 @@
-"""What a session states for few questions on a ledger that it makes itself, beside one in one part and the possible.
+"""What sessions and releases state for few questions on a ledger that they make, beside one in one part.
 
     python -m benchmarks online_parts
 
 65,000 made-up records at epsilon 1 and delta 1e-9, both relations: the table, the questions and the share of 22 % of
-`online_few`. The session's own ledger takes the split that its plan finds best; `one part` is one made by hand.
+`online_few`. An own ledger takes the split that the plan finds best; `one part` is one made by hand. A release is asked
+all questions at once and states one error for all.
 Possible: the best of Laplace, L-infinity and Gaussian noise on as many questions that are known in advance, a fifth of
-the budget for a private number of records, all within at 95 %. Covered: sessions in which every answer was within.
+the budget for a private number of records, all within at 95 %. Covered: runs in which every answer was within.
 """
 
 from __future__ import annotations
@@ -33,8 +34,45 @@ def run(data: Path | None) -> list[dict[str, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [
-            _case(relation, k, own=own) for relation in mq.Relation for k in RUNS for own in (True, False)
+            case(relation, k, own=own)
+            for case in (_case, _release)
+            for relation in mq.Relation
+            for k in RUNS
+            for own in (True, False)
         ]
+
+
+def _release(relation: mq.Relation, k: int, *, own: bool) -> dict[str, Any]:
+    table, columns = _table(N, np.random.default_rng(3))
+    asked = _questions(k)
+    queries = mq.union(*(mq.where(DOMAIN, text) for text, *_ in asked))
+    true = [float(((columns["a"] < a) & (columns[name] < b)).mean()) for _, name, a, b in asked]
+    stated, within, made = list[float](), list[bool](), set[tuple[mq.Budget, str]]()
+    for _ in range(RUNS[k]):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder, "few.ledger")
+            if not own:
+                _one_part(place, relation)
+            release = mq.release(
+                table.for_another_ledger(),
+                queries,
+                epsilon=BUDGET.epsilon,
+                delta=BUDGET.delta,
+                relation=relation,
+                ledger=place,
+            )
+            with mq.Ledger.open(place) as ledger:
+                made.add((ledger.budget, release.mechanism))
+        assert release.stated is not None
+        stated.append(release.stated.alpha)
+        within.append(bool(np.all(np.abs(release.answers.fractions - true) <= release.stated.alpha)))
+    ((total, mechanism),) = made
+    return {
+        "kind": "release", "n": N, "epsilon": BUDGET.epsilon, "delta": BUDGET.delta, "relation": str(relation),
+        "questions": k, "ledger": "own" if own else "one part", "pure_part": total.pure_epsilon,
+        "mechanism": mechanism, "runs": len(within), "possible": round(possible(k, relation), 7),
+        "stated": round(float(np.mean(stated)), 7), "covered": float(np.mean(within)),
+    }  # fmt: skip
 
 
 def _case(relation: mq.Relation, k: int, *, own: bool) -> dict[str, Any]:
@@ -67,12 +105,7 @@ def _open(
     table: mq.Table, relation: mq.Relation, k: int, place: Path, *, own: bool
 ) -> tuple[mq.Session, mq.Budget]:
     if not own:
-        facts: dict[str, Any] = {
-            "relation": relation,
-            "domain_fingerprint": DOMAIN.fingerprint,
-            "name": "few",
-        }
-        mq.Ledger.create(place, budget=BUDGET, **facts).close()
+        _one_part(place, relation)
     session = mq.session(
         table.for_another_ledger(),
         epsilon=BUDGET.epsilon,
@@ -83,6 +116,11 @@ def _open(
     )
     with mq.Ledger.open(place) as ledger:
         return session, ledger.budget
+
+
+def _one_part(place: Path, relation: mq.Relation) -> None:
+    facts: dict[str, Any] = {"relation": relation, "domain_fingerprint": DOMAIN.fingerprint, "name": "few"}
+    mq.Ledger.create(place, budget=BUDGET, **facts).close()
 
 
 def possible(k: int, relation: mq.Relation) -> float:

@@ -1,4 +1,4 @@
-"""The table of docs/coverage.md: for each trusted package its branches and how many of them the tests run through.
+"""For each trusted package its branches and how many of them the tests run through.
 
 make coverage                       # ends with this
 python tools/count_branches.py      # the table alone, from the last run

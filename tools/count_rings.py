@@ -26,7 +26,7 @@ TOLERANCE = 0.10
 RINGS: dict[int, tuple[str, ...]] = {
     0: ("core",),
     1: ("samplers", "discovery", "vault/spark", "vault/remote"),
-    2: ("vault", "domain", "owner", "_html"),
+    2: ("vault", "domain", "schema", "owner", "_html"),
     3: (
         "__init__",
         "__main__",

@@ -132,7 +132,7 @@ class FastCurator(Curator):
         # no call of the parent: there is no ledger to open and no table to bind to it
         ledger: Any = SimpleNamespace(budget=budget, relation=relation, persons=None)
         self._engine: Any = engine
-        self._begin(ledger, key="double", budget=budget)
+        self._begin(ledger, key="double", budget=budget, persons=None)
         self._noise: Any = FastNoise(seed)
         self._draws = EXACT_DRAWS
         self._watch = lambda levels: None

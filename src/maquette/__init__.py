@@ -36,7 +36,7 @@ _HOMES = {
         "WeakPrivacyWarning",
         "WorkloadError",
     ),
-    "maquette.owner": ("Table", "draft", "fit_report", "open"),
+    "maquette.owner": ("Table", "Tables", "draft", "fit_report", "open"),
     "maquette.mechanisms.smalldb": ("SmallDb",),
     "maquette.queries": (
         "Queries",
@@ -60,6 +60,7 @@ _HOMES = {
     "maquette.results.release": ("Release",),
     "maquette.results.statements": ("Answer", "Certificate"),
     "maquette.results.loading": ("load",),
+    "maquette.schema": ("Schema",),
     "maquette.sessions": ("Session",),
     "maquette.sessions.opening": ("session",),
     "maquette.tools.choose": ("choose",),

@@ -28,7 +28,13 @@ from maquette.errors import (
     WeakPrivacyWarning as WeakPrivacyWarning,
     WorkloadError as WorkloadError,
 )
-from maquette.owner import Table as Table, draft as draft, fit_report as fit_report, open as open
+from maquette.owner import (
+    Table as Table,
+    Tables as Tables,
+    draft as draft,
+    fit_report as fit_report,
+    open as open,
+)
 from maquette.mechanisms.smalldb import SmallDb as SmallDb
 from maquette.queries import (
     Queries as Queries,
@@ -56,6 +62,7 @@ from maquette.releasing.planning import plan as plan, required as required
 from maquette.results.loading import load as load
 from maquette.results.release import Release as Release
 from maquette.results.statements import Answer as Answer, Certificate as Certificate
+from maquette.schema import Schema as Schema
 from maquette.sessions import Session as Session
 from maquette.sessions.opening import session as session
 from maquette.tools.grow import small_databases as small_databases

@@ -27,7 +27,7 @@ from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
 from maquette.queries.quality import ANY_MEAN, numbers_of
 from maquette.queries.typical import TYPICAL
-from maquette.releasing import planning
+from maquette.releasing import parts, planning
 from maquette.releasing.certify import (
     can_be_certified,
     certify,
@@ -96,7 +96,9 @@ def release(
     Guarantee: (epsilon, delta)-DP under `relation`; pure if delta is 0. Charged to the ledger before the table is
         looked at. The same request again (or the same `key`) returns the stored values and costs nothing; another
         `key` pays anew. `accounting` is how a ledger that is made here counts a delta: "gaussian" or "zcdp", by default
-        the one in which the mechanism needs less noise; a ledger that is there counts as it was made to. Without
+        the one in which the mechanism needs less noise; a ledger that is there counts as it was made to. Where pure
+        noise is expected to state less (few questions, mostly), a release leaves its delta aside, out of the pure part
+        of its ledger: one that it makes without an `accounting`, or one with enough of it left. Without
         `ledger` a table from a file has its ledger beside the file, and a table from memory is refused; "memory" keeps
         one that is forgotten with the table's handle, and warns.
     Accuracy: `release.stated`: `release.guarantee` in advance or, for the share `certificate` of the budget,
@@ -133,10 +135,14 @@ def release(
     watcher = followed_by(progress)
     warn_if_weak(request.budget)
     with find_payer(table, payer, relation=request.relation) as till:
-        choice = planning.choose(request, accounting=till.accounting or accounting)
+        ways = None  # an accounting that is asked for counts the delta of a ledger that is made
+        if till.ledger is not None or accounting is None:
+            ways = planning.ways_of(request, till.ledger, total=payer.total(request.budget), key=key)
+        choice = planning.choose(request, accounting=till.accounting or accounting, ways=ways)
         planning.check_memory(choice, limit=table.memory_limit)
-        budget, name = choice.request.budget, key or request.key
-        book = till.open(payer.total(budget))
+        budget, name = choice.request.budget, key or choice.request.key
+        total = payer.total(budget if budget.delta else request.budget)
+        book = till.open(parts.split(total, request.budget, budget))
         curator = Curator(table, book, key=name, budget=budget, draws=EXACT_DRAWS, watch=_watched(watcher))
         with pay(book, bill_of(choice.request, name, choice.prepared)) as payment:
             choice = _decided(curator, choice)
@@ -186,6 +192,8 @@ def run(curator: Curator, choice: Choice, *, key: str, progress: Progress = SILE
     outcome = postprocess.meeting(outcome, request.queries, key=key)
     if not request.queries.count:
         return _Done(outcome, None)
+    if request.unused_delta:
+        outcome = replace(outcome, notes=(*outcome.notes, planning.UNUSED_DELTA))
     certified, left_out = bool(request.prices[1]), planning.classes_left_out(choice)
     if left_out:
         outcome = replace(outcome, notes=(*outcome.notes, _too_few(left_out, outcome.size)))

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
 
 from maquette import _html
 from maquette.core._arguments import checks_arguments
 from maquette.core.table import PrivateTable, commitment_of, engine_of
 from maquette.domain import Domain, Persons
 from maquette.errors import DomainError, ParameterError
+from maquette.schema import Schema
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,11 +68,74 @@ class Table(PrivateTable):
         return _html.table(self.name, ("attribute", "kind", "cells"), rows, head=head)
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tables:
+    """Several private tables that point to each other, opened, joined and bounded by units.
+
+    `tables["person"]` is a private table as any other, of which each row has the columns of its ancestors; what is
+    asked of one is paid for by the ledger of all, between neighbours that differ by a unit.
+    """
+
+    schema: Schema
+    views: Mapping[str, Table]
+
+    @property
+    def root(self) -> Table:
+        """The table whose rows are the units."""
+        return self.views[self.schema.unit]
+
+    def __getitem__(self, name: str) -> Table:
+        self.schema[name]  # refuses an unknown name
+        return self.views[name]
+
+    def for_another_ledger(self) -> Tables:
+        """Second handles on the same rows, for a second ledger; see `Table.for_another_ledger`."""
+        members = next(iter(self.views.values())).family
+        assert members is not None
+        again = replace(members, payers=[])
+        return Tables(self.schema, {name: replace(table, family=again) for name, table in self.views.items()})
+
+    def __repr__(self) -> str:
+        return f"Tables({', '.join(self.schema.names)}; a unit is a row of '{self.schema.unit}')"
+
+
+class OpenOptions(TypedDict, total=False):
+    """How one table is opened, beside its domain."""
+
+    name: str | None
+    table: str | None
+    query: str | None
+    delimiter: str
+    encoding: str
+    person: str | None
+    rows_per_person: int | None
+    memory_limit: int | None
+    allow_unreviewed: bool
+    progress: Callable[[float], None] | None
+
+
+@overload
+def open(source: Any, domain: Domain, **options: Unpack[OpenOptions]) -> Table: ...  # noqa: A001
+
+
+@overload
+def open(  # noqa: A001
+    source: Any,
+    *,
+    schema: Schema,
+    name: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    allow_unreviewed: bool = False,
+) -> Tables: ...
+
+
 @checks_arguments
 def open(  # noqa: A001  (the public word for it, used as mq.open)
     source: Any,
-    domain: Domain,
+    domain: Domain | None = None,
     *,
+    schema: Schema | None = None,
     name: str | None = None,
     table: str | None = None,
     query: str | None = None,
@@ -82,16 +146,20 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     memory_limit: int | None = None,
     allow_unreviewed: bool = False,
     progress: Callable[[float], None] | None = None,
-) -> Table:
+) -> Table | Tables:
     """Open a private table: a path or list of paths, an address of a database, a data frame, an open connection.
 
     The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
     row, and nothing raises because of a value. `encoding` is that of a text file; one that is not in it is refused.
     `memory_limit` (bytes) is for the rows and a release of them, see `docs/sources.md`. Where a person may have several
     rows, `person` names the column that says whose row it is: everything then protects whole persons, and at most
-    `rows_per_person` rows of each count (`docs/people.md`).
+    `rows_per_person` rows of each count (`docs/people.md`). With `schema` the source is a database, or a dictionary
+    with a source for each table: several tables that point to each other (`docs/several-tables.md`).
     """
-    if not domain.reviewed and not allow_unreviewed:
+    declared = domain if schema is None else schema
+    if declared is None or (domain is not None and schema is not None):
+        raise ParameterError("expected the domain of one table (domain=) or the schema of several (schema=)")
+    if not declared.reviewed and not allow_unreviewed:
         raise DomainError(
             "this domain is an unreviewed draft: its lists and bounds may come from the private rows; go through "
             "its columns with maquette domain review, or check that each is public knowledge and set "
@@ -100,6 +168,14 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     from maquette.discovery.raw import raw_commitment
     from maquette.vault.readers import open_engine, public_name
 
+    if domain is None:
+        assert schema is not None
+        if any(one is not None for one in (table, query, person, rows_per_person, memory_limit)):
+            raise ParameterError(
+                "table=, query=, person=, rows_per_person= and memory_limit= are for one table; a schema says which "
+                "tables there are and how many rows of each count, and they are held in memory"
+            )
+        return _open_tables(source, schema, name=name, delimiter=delimiter, encoding=encoding)
     persons = Persons.named(person, rows_per_person)
     place: ReadOptions = {"table": table, "query": query, "delimiter": delimiter, "encoding": encoding}
     engine = open_engine(
@@ -116,6 +192,30 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
         lists_records=engine.lists_records,
         _raw=partial(raw_commitment, source, **place),
     )
+
+
+def _open_tables(source: Any, schema: Schema, *, name: str | None, **options: Any) -> Tables:
+    from maquette.vault.readers import open_family, public_name
+
+    is_each = isinstance(source, Mapping)
+    if is_each and set(cast("Mapping[str, Any]", source)) != set(schema.names):
+        raise ParameterError(f"expected a source for each of the tables {', '.join(schema.names)}")
+    family = open_family(schema, source, **options)
+    sources: dict[str, Any] = {one: source[one] if is_each else source for one in schema.names}
+    publics = {one: public_name(of, None if is_each else one) for one, of in sources.items()}
+    views = {
+        one: Table(
+            member.engine,
+            name=one if name is None else f"{name}, {one}",
+            source=publics[one],
+            ledger_location=ledger_beside(sources[schema.unit]),
+            persons=member.persons,
+            family=family,
+            lists_records=member.engine.lists_records,
+        )
+        for one, member in family.members.items()
+    }
+    return Tables(schema, views)
 
 
 @checks_arguments
@@ -219,7 +319,7 @@ class Truth:
 def is_table_of(table: Table, ledger: Ledger) -> bool:
     """Does a ledger know this table as the one that it pays for? For the eyes of whoever holds both."""
     commitment = ledger.commitment
-    same = (table.domain.fingerprint, table.persons) == (ledger.domain_fingerprint, ledger.persons)
+    same = table.ledger_identity == (ledger.domain_fingerprint, ledger.persons)
     return commitment is not None and same and commitment_of(table, ledger) == commitment
 
 

@@ -85,7 +85,7 @@ def test_the_statement_holds(make, relation):
     runs, misses, errors = 30, 0, []
     for run in range(runs):
         made = mq.release(
-            table, queries, epsilon=1.0, delta=1e-6, relation=relation, mechanism="square-root",
+            table.for_another_ledger(), queries, epsilon=1.0, delta=1e-6, relation=relation, mechanism="square-root",
             certificate=0.0, key=f"{run}", total_epsilon=60.0, total_delta=1e-4,
             ledger=_ledger(domain, relation),
         )  # fmt: skip

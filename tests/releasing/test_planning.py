@@ -99,7 +99,14 @@ def test_a_plan_is_kept_by_the_run(relation, delta):
     """What a run states is never above what was planned, up to the noise of the released size."""
     histogram = np.random.default_rng(0).multinomial(20_000, np.full(DOMAIN.size, 1 / DOMAIN.size))
     ranked = plan(
-        WORKLOAD, n=20_000, epsilon=1.0, delta=delta, relation=relation, certificate=0.0, mechanisms=DIRECT
+        WORKLOAD,
+        n=20_000,
+        epsilon=1.0,
+        delta=delta,
+        relation=relation,
+        certificate=0.0,
+        mechanisms=DIRECT,
+        accounting="zcdp",
     )
     budget = Budget(1.0, delta)
     price = Fraction(budget.total_units, UNITS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ import maquette as mq
 from maquette.queries.classes import CLASSES
 from maquette.results import export as export_module
 from maquette.results.export import dictionary, long_form
+from maquette.results.statements import Certificate
 from maquette.results.tables import LABEL, short_statement
 from results.test_figures import coded, release_of, share
 from support.cli_files import call, refused
@@ -212,6 +215,7 @@ def test_an_export_holds_everything(tmp_path):
     names = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
     assert names == {
         "datapackage.json",
+        "croissant.json",
         "report.html",
         "dictionary.csv",
         "rows.csv",
@@ -238,6 +242,36 @@ def test_an_export_holds_everything(tmp_path):
     with zipfile.ZipFile(place / "release.xlsx") as book:
         listed = book.read("xl/workbook.xml").decode()
     assert re.findall(r'sheet name="([^"]*)"', listed) == ["about", "rows", "dictionary", "sex", "sex_rooms"]
+
+
+def test_an_export_describes_itself_to_catalogues(tmp_path):
+    release = replace(RELEASE, certificate=Certificate(0.012, 0.05, 4.8))
+    place = release.export(tmp_path / "out", forms=["csv", "parquet"], tables=[("sex",)])
+    said = json.loads((place / "croissant.json").read_text("utf-8"))
+    assert said["conformsTo"] == "http://mlcommons.org/croissant/1.0"
+    properties = {one["name"]: one["value"] for one in said["additionalProperty"]}
+    assert properties["epsilon"] == RELEASE.budget.epsilon
+    assert "differential privacy" in properties["statement"]
+    assert properties["certified_error"] == 0.012
+    assert RELEASE.certificates
+    for one in RELEASE.certificates:
+        assert properties[f"certified_errors_of_classes: {one.says}"] == one.alpha
+    package = json.loads((place / "datapackage.json").read_text("utf-8"))
+    assert package["privacy"]["certified_error"] == 0.012
+    files = {one["@id"]: one for one in said["distribution"]}
+    assert set(files) == {one["path"] for one in package["resources"]}
+    for path, one in files.items():
+        assert hashlib.sha256((place / path).read_bytes()).hexdigest() == one["sha256"]
+    terms = {"@type", "@id", "@context", *said["@context"]}
+    for records in said["recordSet"]:
+        for field in records["field"]:
+            source = field["source"]
+            assert source["fileObject"]["@id"] in files
+            assert {"source", "dataType", "fileObject", "extract", "column", "field"} <= terms
+        (path,) = {field["source"]["fileObject"]["@id"] for field in records["field"]}
+        columns = [field["source"]["extract"]["column"] for field in records["field"]]
+        read = pyarrow.csv.read_csv if path.endswith(".csv") else pq.read_table
+        assert read(place / path).column_names == columns
 
 
 def test_the_dictionary_explains_every_value():

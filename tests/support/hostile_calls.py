@@ -110,6 +110,7 @@ class Stage:
     def own(self) -> dict[tuple[str, str], Any]:
         """Arguments whose name means something else elsewhere."""
         return {
+            ("open", "domain"): self.domain,
             ("discover", "epsilon"): 50.0,
             ("discover", "ledger"): self.folder / f"{self.fresh()}.ledger",
             ("evaluate", "ledger"): None,

@@ -24,12 +24,13 @@ from typer.testing import CliRunner
 
 import maquette as mq
 from maquette.cli.app import app
+from maquette.cli.console import INTERRUPTED
 from support.cli_files import CANARY, write_domain, write_table
 from support.hostile_calls import SECONDS, Found, TooLong, limits
 from support.kept_streams import put_back
 
-CODES = (0, 2, 3)
-"""How a command may end, whatever it was given."""
+CODES = (0, 2, 3, INTERRUPTED)
+"""How a command may end, whatever it was given; the last where its questions find no answer."""
 LONGEST = 6_000
 """Characters of messages: a few of the longest that an error may have."""
 
@@ -250,6 +251,7 @@ OWN: dict[tuple[str, str], str] = {
     ("domain discover", "ledger"): "found.ledger",
     ("ledger create", "location"): "new.ledger",
     ("export", "tables"): "age",
+    ("start", "ledger"): "start.ledger",
     ("token new", "person"): "anna",
     ("serve", "name"): "example.org",
     ("audit reconstruct", "folder"): "made",
@@ -274,6 +276,8 @@ USED: dict[str, tuple[str, ...]] = {
     "domain review": ("by", "accept"),
     "audit reconstruct": ("trials", "bits"),
     "ledger settle": ("every",),
+    "ledger charge": ("epsilon",),
+    "start": ("domain", "ledger", "n", "yes"),
 }
 """Options that belong to the working call of a command although they are not required."""
 TYPED = {"int": "2", "float": "0.5", "str": "age", "Path": "words.txt"}

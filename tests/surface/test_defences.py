@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "defences.md"
+PAGE = ROOT / "docs" / "attacks.md"
 ATTACKS = {f"A{i}" for i in range(1, 22)} | {"A7b"}
 
 

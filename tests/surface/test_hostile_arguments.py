@@ -115,7 +115,8 @@ def test_a_domain_may_stand_in_second_place(tmp_path):
     assert api.open(stage.source, stage.domain).domain == stage.domain
     assert api.fit_report(stage.source, stage.domain) is not None
     with pytest.raises(
-        mq.ParameterError, match=r"expected domain to be a Domain, got 'people\.csv'; use Domain\.load"
+        mq.ParameterError,
+        match=r"expected domain to be a Domain or None, got 'people\.csv'; use Domain\.load",
     ):
         api.open(stage.source, "people.csv")
 

@@ -13,8 +13,8 @@ from support.pages import ROOT, Block, blocks_of, commands, pages, run
 ROWS = 10_000
 """Records of the made-up table: enough for every page, and quick."""
 
-NOT_RUN = 25
-"""Blocks that no test runs, each with its reason in the page. One more is a decision, so it is counted here."""
+NOT_RUN = 22
+"""Blocks that no test runs, each with its reason in the page. One more is a decision, so there is a limit here."""
 
 BLOCKS = {
     str(page.relative_to(ROOT)): list(blocks_of(page.read_text("utf-8"), page.name)) for page in pages()
@@ -45,7 +45,7 @@ def test_the_blocks_of_a_page_run(
 
 def test_blocks_that_no_test_runs_are_few_and_say_why():
     left_out = [block for blocks in BLOCKS.values() for block in blocks if block.not_run is not None]
-    assert len(left_out) == NOT_RUN
+    assert len(left_out) <= NOT_RUN
     assert all(len(block.not_run.split()) >= 3 for block in left_out if block.not_run)
 
 

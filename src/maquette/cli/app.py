@@ -20,6 +20,7 @@ from maquette.cli import (
     ledger,
     plan,
     release,
+    schema,
     serve,
     start,
 )
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 for name, group in (
     ("domain", domain.app),
+    ("schema", schema.app),
     ("ledger", ledger.app),
     ("audit", audit.app),
     ("source", domain.places),

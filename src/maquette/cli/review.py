@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -16,6 +17,8 @@ from maquette.domain.entries import parse_attribute
 from maquette.domain.remarks import check
 from maquette.errors import DomainError, MaquetteError
 
+Write = Callable[[Domain], None]
+"""Keeps a domain with one more answer."""
 SHOWN_CELLS = 12
 CHOICES = "[c]onfirm, [e]dit, [d]rop, [s]kip, [q]uit, [?] help"
 HELP = """c  confirm: it could be written down without the table; you say why (Enter: as before), and that stays here
@@ -66,10 +69,10 @@ def review_columns(file: Path, *, by: str | None, usual: bool = False) -> None:
         if "risk" in note:
             console.say(f"  risk: {note['risk']}")
     try:
-        reviewer = by or _ask_who()
+        reviewer, write = by or ask_who(), partial(_write, file)
         if usual:
-            domain = _ask_about_usual(file, domain, reviewer)
-        domain = _ask_about_all(file, domain, reviews.remaining(domain), reviewer)
+            domain = _ask_about_usual(write, domain, reviewer)
+        domain = ask_about_all(write, domain, reviews.remaining(domain), reviewer)
     except (KeyboardInterrupt, typer.Abort):
         console.complain(
             f"interrupted. What was answered is in {file}; the same command continues with the rest"
@@ -78,7 +81,7 @@ def review_columns(file: Path, *, by: str | None, usual: bool = False) -> None:
     _say_remaining(domain, file)
 
 
-def _ask_about_usual(file: Path, domain: Domain, reviewer: str) -> Domain:
+def _ask_about_usual(write: Write, domain: Domain, reviewer: str) -> Domain:
     """One question for all columns of usual kinds: is that what they are?"""
     kinds = reviews.usual(domain)
     if not kinds:
@@ -89,34 +92,34 @@ def _ask_about_usual(file: Path, domain: Domain, reviewer: str) -> Domain:
         console.say(f"  {_in_a_line(domain, name)}: {kind}")
     console.say("  risk: that they are what they look like was seen in the rows; look at each")
     if (
-        not _answer("Is each of them what it looks like? [y]es, [n]o: ask about each", "n", ": ")
+        not answer_to("Is each of them what it looks like? [y]es, [n]o: ask about each", "n", ": ")
         .lower()
         .startswith("y")
     ):
         return domain
     for name, kind in kinds.items():
         domain = reviews.confirm(domain, name, by=reviewer, why=kind)
-    _write(file, domain)
+    write(domain)
     return domain
 
 
-def _ask_about_all(file: Path, domain: Domain, names: Sequence[str], reviewer: str) -> Domain:
+def ask_about_all(write: Write, domain: Domain, names: Sequence[str], reviewer: str) -> Domain:
     for place, name in enumerate(names, start=1):
         console.say()
         console.say(f"({place} of {len(names)})")
-        answer = _ask_about(file, domain, name, reviewer)
+        answer = _ask_about(write, domain, name, reviewer)
         if answer is None:
             break
         domain = answer
     return domain
 
 
-def _ask_about(file: Path, domain: Domain, name: str, reviewer: str) -> Domain | None:
+def _ask_about(write: Write, domain: Domain, name: str, reviewer: str) -> Domain | None:
     """The domain after the answers about one column; None to stop here."""
     for _ in range(MAX_ANSWERS):
         _show(domain, name)
         choices = CHOICES.replace("[e]dit", f"{_changes(domain[name])}[e]dit")
-        choice = _answer(choices, default="s").strip().lower()[:1]
+        choice = answer_to(choices, default="s").strip().lower()[:1]
         try:
             if choice == "q":
                 return None
@@ -125,15 +128,15 @@ def _ask_about(file: Path, domain: Domain, name: str, reviewer: str) -> Domain |
             if choice == "d":
                 domain = reviews.drop(domain, name)
             elif choice == "c":
-                why = _answer("Why is it public knowledge", _last_reason(domain))
+                why = answer_to("Why is it public knowledge", _last_reason(domain))
                 domain = reviews.confirm(domain, name, by=reviewer, why=why)
             elif choice in ("b", "v"):
                 domain = _bounded(domain, name) if choice == "b" else _listed(domain, name)
-                _write(file, domain)
+                write(domain)
                 continue
             elif choice == "e":
                 domain = _edit(domain, name)
-                _write(file, domain)
+                write(domain)
                 continue
             else:
                 console.say(HELP if choice == "?" else f"please answer with one letter: {choices}")
@@ -141,19 +144,19 @@ def _ask_about(file: Path, domain: Domain, name: str, reviewer: str) -> Domain |
         except MaquetteError as error:
             console.say(f"not done: {error}")
             continue
-        _write(file, domain)
+        write(domain)
         return domain
     raise typer.Abort
 
 
-def _ask_who() -> str:
+def ask_who() -> str:
     for _ in range(MAX_ANSWERS):
-        if (who := _answer("Who reviews it")).strip():
+        if (who := answer_to("Who reviews it")).strip():
             return who
     raise typer.Abort
 
 
-def _answer(question: str, default: str = "", suffix: str = ": ") -> str:
+def answer_to(question: str, default: str = "", suffix: str = ": ") -> str:
     """One line; an empty one is the default. The end of the input, or an input that is not there, ends the review."""
     try:
         return typer.prompt(question, default=default, show_default=bool(default), prompt_suffix=suffix)
@@ -205,7 +208,7 @@ def _bounded(domain: Domain, name: str) -> Domain:
     attribute = domain[name]
     if not (attribute.bounds is not None or _holds_numbers(attribute)):
         raise DomainError(f"'{name}' has no bounds; [v]alues changes its list")
-    words = _answer("The smallest and the largest possible value, such as 0 120").replace(",", " ").split()
+    words = answer_to("The smallest and the largest possible value, such as 0 120").replace(",", " ").split()
     try:
         low, high = (float(word) for word in words)
     except ValueError:
@@ -228,7 +231,7 @@ def _listed(domain: Domain, name: str) -> Domain:
     attribute = domain[name]
     if attribute.categories is None:
         raise DomainError(f"'{name}' has no list; [b]ounds changes its bounds")
-    words = [word.strip() for word in _answer("All values, with commas").split(",") if word.strip()]
+    words = [word.strip() for word in answer_to("All values, with commas").split(",") if word.strip()]
     entry = attribute.entry()
     try:
         entry["categories"] = [int(word) for word in words] if _holds_numbers(attribute) else words
@@ -248,7 +251,7 @@ def _plain(value: float) -> float | int:
 def _edit(domain: Domain, name: str) -> Domain:
     """Another declaration, as the entry of the file spells it."""
     console.say("the entry of the file, to be typed again as one line of JSON:")
-    text = _answer("", default=json.dumps(domain[name].entry(), ensure_ascii=False), suffix="")
+    text = answer_to("", default=json.dumps(domain[name].entry(), ensure_ascii=False), suffix="")
     return reviews.edit(domain, name, parse_attribute(text))
 
 

@@ -47,7 +47,7 @@ from maquette.core.measurement import (
     unpack,
     verdict_of,
 )
-from maquette.core.neighbours import Relation, rows_of
+from maquette.core.neighbours import Persons, Relation, rows_of
 from maquette.core.noise import Noise, SystemNoise, add_noise
 from maquette.core.prices import Counts, Prices, SelectionPlan
 from maquette.core.sparse import OpenEpoch
@@ -74,14 +74,16 @@ class Barrier:
         """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
         _check_owner(table, ledger)
         self._engine = engine_of(table)
-        self._begin(ledger, key=key, budget=budget)
+        self._begin(ledger, key=key, budget=budget, persons=table.persons)
 
-    def _begin(self, ledger: Ledger, *, key: str, budget: Budget) -> None:
+    def _begin(self, ledger: Ledger, *, key: str, budget: Budget, persons: Persons | None) -> None:
+        """`persons` are whom the ledger protects, with as many records as each has in this table."""
         self._ledger = ledger
         self._key = key
         self._budget = budget
         self._prices = Prices(budget.unit, ledger.budget.unit, ledger.relation)
-        self._group_factor = budget.unit.group_factor(rows_of(ledger.persons))
+        self._persons = persons
+        self._group_factor = budget.unit.group_factor(rows_of(persons))
         self._step = 0
         self._spent = Cost(0)
         self._begun: list[Entry] = []  # and not stored
@@ -184,7 +186,7 @@ class Barrier:
         payment covers, or carry a random blind. It is never nothing, unless it is said to be: nothing is stored where
         another process gave the question up.
         """
-        event = prices.per_person(event, self._ledger.persons)
+        event = prices.per_person(event, self._persons)
         if note is not None:
             bounds.check_about(note)
         body = bounds.described(event.to_dict() | {"ask": request["ask"]}, note)
@@ -235,14 +237,13 @@ def _check_owner(table: PrivateTable, ledger: Ledger) -> None:
     It also declares the domain of a ledger that was made before it.
     """
     check_payer(table, ledger)
+    fingerprint, persons = table.ledger_identity
     if ledger.awaits_domain:
         columns, commitment = ledger.raw_table
         if commitment is not None:
             ledger.bind_raw(columns, raw_commitment(table, columns, ledger.salt))
-        ledger.declare(table.universe.fingerprint)
-    ledger.require(
-        relation=ledger.relation, domain_fingerprint=table.universe.fingerprint, persons=table.persons
-    )
+        ledger.declare(fingerprint)
+    ledger.require(relation=ledger.relation, domain_fingerprint=fingerprint, persons=persons)
     ledger.bind(commitment_of(table, ledger))
     remember_payer(table, ledger)
 

@@ -435,7 +435,7 @@ class OnlineCurator(Curator, SteppedBarrier):
         """
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
-        event = prices.per_person(self._prices.epoch(terms).event, self._ledger.persons)
+        event = prices.per_person(self._prices.epoch(terms).event, self._persons)
         (step,) = self._records(EPOCH, [event.to_dict() | {"terms": sparse.terms_to_dict(terms)}])
         secret = partial(self._secret, terms)
         with self._ledger.turn(self._key):

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hmac
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
-from maquette.core.errors import LedgerError, SourceError
+from maquette.core.errors import LedgerError, ParameterError, SourceError
 from maquette.core.ledger.ledger import Ledger
 from maquette.core.neighbours import Persons
 from maquette.core.universe import Universe
 
 if TYPE_CHECKING:
     from maquette.core.rows.engine import Engine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One table of a family."""
+
+    engine: Engine
+    persons: Persons
+    """The units, with as many records as one has in this table at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """Tables in which a unit has its rows. One ledger pays for all of them; neighbours differ by one unit."""
+
+    fingerprint: str
+    """Of the declaration of all of them: what the ledger knows as its domain."""
+    units: Persons
+    """Whom the ledger protects, with the most rows that a unit has in one of the tables."""
+    members: Mapping[str, Member]
+    payers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """The ledger that first paid for one of the handles."""
+
+    def commitment(self, salt: bytes) -> str:
+        """What ties a ledger to all of the tables."""
+        seals = "\n".join(one.engine.commitment(salt) for one in self.members.values())
+        return (
+            "tables:"
+            + hmac.digest(salt, f"maquette tables\n{self.fingerprint}\n{seals}".encode(), "sha256").hex()
+        )
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
@@ -24,15 +55,30 @@ class PrivateTable:
     _: KW_ONLY
     persons: Persons | None = None
     """Whose privacy is protected where one person has several records; None where everybody has one."""
+    family: Family | None = None
+    """The tables that it belongs to, where a unit has rows in several."""
     _raw: Callable[[Sequence[str], bytes], str] | None = None
     """The commitment to raw columns, for a ledger that was made before the domain."""
     _payers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]], init=False)
     """The ledger that first paid for this handle, by the head of its first entry and its name; no other one may."""
 
+    def __post_init__(self) -> None:
+        if self.family is not None and not any(
+            one.engine is self._engine and one.persons == self.persons for one in self.family.members.values()
+        ):
+            raise ParameterError("expected a table of the family, with the rows that a unit has in it")
+
     @property
     def universe(self) -> Universe:
         """What a record can be: public."""
         return self._engine.domain
+
+    @property
+    def ledger_identity(self) -> tuple[str, Persons | None]:
+        """What the ledger that pays for it was made for: a declaration, and whom it protects."""
+        if self.family is None:
+            return self.universe.fingerprint, self.persons
+        return self.family.fingerprint, self.family.units
 
     def __reduce__(self) -> NoReturn:
         raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
@@ -48,12 +94,20 @@ def engine_of(table: PrivateTable) -> Engine:
 
 def commitment_of(table: PrivateTable, ledger: Ledger) -> str:
     """What ties a ledger to this table, in the form of the one that the ledger has."""
+    if table.family is not None:
+        return table.family.commitment(ledger.salt)
     return engine_of(table).commitment(ledger.salt, like=ledger.commitment)
+
+
+def _payers_of(table: PrivateTable) -> list[tuple[str, str]]:
+    if table.family is not None:
+        return table.family.payers
+    return table._payers  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
 
 
 def check_payer(table: PrivateTable, ledger: Ledger | None) -> None:
     """LedgerError where another ledger paid for this handle first; None stands for one that is not made yet."""
-    payers = table._payers  # pyright: ignore[reportPrivateUsage]  (as above)
+    payers = _payers_of(table)
     if not payers or (ledger is not None and ledger.opened == payers[0][0]):
         return
     other = "a new ledger" if ledger is None else f"ledger '{ledger.name}' ({ledger.location})"
@@ -66,7 +120,7 @@ def check_payer(table: PrivateTable, ledger: Ledger | None) -> None:
 
 def remember_payer(table: PrivateTable, ledger: Ledger) -> None:
     """This ledger pays for this handle from now on; LedgerError where another one came first."""
-    payers = table._payers  # pyright: ignore[reportPrivateUsage]  (as above)
+    payers = _payers_of(table)
     if not payers:
         payers.append((ledger.opened, f"'{ledger.name}' ({ledger.location})"))
     check_payer(table, ledger)  # of two threads that come at once, one came first

@@ -32,7 +32,7 @@ class DiscoveryCurator(Barrier):
         ledger.require_raw(persons=table.persons)
         ledger.bind_raw(table.columns, table.commitment(ledger.salt))
         self._raw = table
-        self._begin(ledger, key=key, budget=budget)
+        self._begin(ledger, key=key, budget=budget, persons=table.persons)
 
     def _cells(
         self, ask: str, column: str, cells: int, price: Fraction, exact: Exact, **facts: Any

@@ -143,8 +143,9 @@ def _check_pays(book: Ledger, table: Table | RawTable, relation: Relation) -> No
     """Refuse a ledger of other people, and one that was set back; say that its receipt is missing."""
     if isinstance(table, Table):
         check_payer(table, book)
-    fingerprint = table.domain.fingerprint if isinstance(table, Table) else book.domain_fingerprint
-    book.require(relation=relation, domain_fingerprint=fingerprint, persons=table.persons)
+    is_declared = isinstance(table, Table)
+    fingerprint, persons = table.ledger_identity if is_declared else (book.domain_fingerprint, table.persons)
+    book.require(relation=relation, domain_fingerprint=fingerprint, persons=persons)
     book.check_releases()
     book.warn_without_receipt()
 
@@ -192,12 +193,13 @@ def _make_ledger(table: Table | RawTable, ledger: Place, relation: Relation, bud
     is_declared = isinstance(table, Table)
     if is_declared:
         check_payer(table, None)
+    fingerprint, persons = table.ledger_identity if is_declared else (BEFORE_DOMAIN, table.persons)
     facts: dict[str, Any] = {
         "budget": budget,
         "relation": relation,
-        "domain_fingerprint": table.domain.fingerprint if is_declared else BEFORE_DOMAIN,
+        "domain_fingerprint": fingerprint,
         "name": table.name,
-        "persons": table.persons,
+        "persons": persons,
     }
     if location == MEMORY:
         _check.warn(

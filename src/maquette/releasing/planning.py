@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -21,6 +22,7 @@ from maquette.mechanisms import postprocess, shape
 from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Task
 from maquette.progress import Stage
 from maquette.queries.base import Queries
+from maquette.releasing import parts
 from maquette.releasing.certify import (
     CLASS_SHARE,
     MAY_COST,
@@ -35,10 +37,15 @@ from maquette.releasing.ranking import Criterion, Plan, error_by, preferred
 from maquette.releasing.request import Request, read_certificate
 from maquette.theory import search
 
+if TYPE_CHECKING:
+    from maquette.accounting.ledger import Ledger
+
 _SHARE_OF_LIMIT = 3 / 8
 """Of a memory limit, what is left for a release beside coded rows and counted tables."""
 _SMALL_RELEASE = 128.0
 """Megabytes that a release may take whatever the limit: below them a limit is about the rows of the table alone."""
+
+UNUSED_DELTA = "pure noise is expected to state less, so delta is not used"
 
 # Mechanism, accounting and certificate of one release, from public inputs.
 
@@ -55,22 +62,20 @@ class Choice:
         return self.prepared.mechanism
 
 
-def choose(request: Request, *, accounting: Accounting | None = None) -> Choice:
+def choose(
+    request: Request, *, accounting: Accounting | None = None, ways: Sequence[Budget] | None = None
+) -> Choice:
     """Mechanism and accounting together: the named mechanism, or the one with the best expected error.
 
     `accounting` is that of the ledger where there is one, or what was asked for; else the one in which the mechanism
-    needs less noise. Refusals come before any data is touched.
+    needs less noise. `ways` are the budgets that may be spent, of which the one is taken that states less
+    (`releasing/parts.py`). Refusals come before any data is touched.
     """
-    mechanism = request.configured or _named(request, accounting)
-    accounting = accounting or best_accounting(
-        mechanism,
-        request.queries,
-        relation=request.relation,
-        epsilon=request.budget.epsilon,
-        delta=request.budget.delta,
-        persons=request.persons,
-    )
-    request = replace(request, budget=replace(request.budget, accounting=accounting))
+    planned = _Planned.of(request, accounting, ways or (request.budget,))
+    mechanism = request.configured or _named(request, planned)
+    budget = planned.best(mechanism)
+    unused = request.budget.delta if budget.pure else 0.0
+    request = replace(request, budget=budget, unused_delta=unused)
     choice = prepare(request, mechanism)
     if choice.prepared.refusal is not None:
         raise MechanismError(f"mechanism '{mechanism.name}' cannot do this: {choice.prepared.refusal}")
@@ -83,21 +88,28 @@ def choose(request: Request, *, accounting: Accounting | None = None) -> Choice:
     return choice
 
 
-def _named(request: Request, accounting: Accounting | None) -> Mechanism:
+def ways_of(request: Request, book: Ledger | None, *, total: Budget, key: str | None) -> tuple[Budget, ...]:
+    """The budgets that a release may spend: as it began, of what a ledger has left, or of one made with this total."""
+    if book is None:
+        return parts.ways_of_new_ledger(request.budget, total)
+    if not book.budget.pure_units or request.budget.pure:
+        return (request.budget,)
+
+    def identity(budget: Budget) -> tuple[str, str]:
+        one = replace(request, budget=budget)
+        return key or one.key, one.digest
+
+    begun = parts.begun((request.budget, Budget(request.budget.epsilon)), book, identity)
+    if begun is not None:
+        return (begun,)
+    return parts.ways_of_ledger(request.budget, book.budget, pure_left=book.balance().left.pure)
+
+
+def _named(request: Request, planned: _Planned) -> Mechanism:
     if request.mechanism != "auto":
         return MECHANISMS[request.mechanism]
-    ranked = plan(
-        request.queries,
-        n=request.typical_rows,
-        epsilon=request.budget.epsilon,
-        delta=request.budget.delta,
-        relation=request.relation,
-        beta=request.beta,
-        weight=request.weight,
-        accounting=accounting,
-        rows_per_person=rows_of(request.persons),
-    )
-    return MECHANISMS[preferred(ranked, request.queries)]
+    usual = replace(planned, certificate=None, classes=None, post="auto")
+    return MECHANISMS[preferred(_ranked(usual, None, usual.ways[0]), request.queries)]
 
 
 def prepare(request: Request, mechanism: Mechanism, *, n: int | None = None) -> Choice:
@@ -240,11 +252,11 @@ def plan(
     """What each mechanism promises for this workload on a table of about n records, best guarantee first.
 
     `accounting` is how the ledger counts a delta; by default each mechanism is planned in the way that suits it, as a
-    release that makes a ledger of its own would count it. `certificate` is the share that measures the largest error
-    afterwards, or words as `release` takes them; by default each mechanism is planned with one or without, whichever is
-    expected to state less, at the share at which it is; `stated` says which, and `certified` what the certificate is
-    expected to state. `classes` of a forecast are the classes of questions that would
-    be certified besides, with the bounds that are expected of them.
+    release that makes a ledger of its own would count it: with the delta, or pure where that states less. `certificate`
+    is the share that measures the largest error afterwards, or words as `release` takes them; by default each mechanism
+    is planned with one or without, whichever is expected to state less, at the share at which it is; `stated` says
+    which, and `certified` what the certificate is expected to state. `classes` of a forecast are the classes of
+    questions that would be certified besides, with the bounds that are expected of them.
 
     Holds when: n, epsilon and the rest are public. Under add/remove-one n is a guess of yours, not the table's
         number of rows, and the guarantee counts what its noisy estimate will add. With `weight`, the attribute
@@ -254,72 +266,171 @@ def plan(
     """
     _check.whole(n=n)
     between = Relation.named(relation)
-    persons = _persons(rows_per_person, between)
-    asked, classes = read_certificate(certificate)
+    share, classes = read_certificate(certificate)
+    budget = Budget(epsilon, delta)
+    planned = _Planned(
+        queries,
+        n,
+        between,
+        beta,
+        share,
+        classes,
+        post,
+        weight,
+        _persons(rows_per_person, between),
+        accounting,
+        (budget,) if accounting else parts.ways_of_new_ledger(budget, budget),
+    )
+    return _ranked(planned, mechanisms, budget)
 
-    @cache
-    def prepare_with(mechanism: Mechanism, share: float) -> Prepared:
-        task = _task(
-            queries,
-            epsilon=epsilon,
-            delta=delta,
-            relation=between,
-            beta=beta,
-            post=post,
-            certificate=share,
-            persons=persons,
-            accounting=accounting
-            or best_accounting(
-                mechanism, queries, relation=between, epsilon=epsilon, delta=delta, persons=persons
-            ),
+
+def _ranked(planned: _Planned, mechanisms: Sequence[str] | None, budget: Budget) -> Plan:
+    """The forecasts of some mechanisms, or of all that suit the task, best guarantee first."""
+    chosen = [m for m in _chosen(mechanisms) if planned.weight is None or m.traits.weighs_records]
+    forecasts = sorted(
+        (
+            f
+            for m in chosen
+            if (f := planned.forecast(m)).refusal is None or mechanisms or not m.traits.special
+        ),
+        key=lambda f: (f.refusal is not None, error_by(f, "guaranteed"), error_by(f, "expected")),
+    )
+    return Plan(
+        workload=planned.queries.describe(),
+        queries=planned.queries.count,
+        n=planned.n,
+        epsilon=float(budget.epsilon),
+        delta=float(budget.delta),
+        relation=planned.relation,
+        beta=planned.beta,
+        certificate=planned.certificate,
+        forecasts=tuple(forecasts),
+        rows_per_person=rows_of(planned.persons),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What is planned for every mechanism alike: public facts, and the budgets that it may spend."""
+
+    queries: Queries
+    n: int
+    relation: Relation
+    beta: float
+    certificate: float | None
+    """The share for a certificate; None takes the one at which less is stated."""
+    classes: tuple[str, ...] | None
+    post: str
+    weight: str | None
+    persons: Persons | None
+    accounting: Accounting | None
+    """How a delta is counted; None takes the way in which a mechanism needs less noise."""
+    ways: tuple[Budget, ...]
+
+    @classmethod
+    def of(cls, request: Request, accounting: Accounting | None, ways: Sequence[Budget]) -> _Planned:
+        return cls(
+            request.queries,
+            request.typical_rows,
+            request.relation,
+            request.beta,
+            request.certificate,
+            request.classes,
+            request.post,
+            request.weight,
+            request.persons,
+            accounting,
+            tuple(ways),
         )
-        return mechanism.prepare(replace(task, weight=weight), n=n)
 
-    def with_classes(bought: Prepared, share: float, alpha: float | None) -> Forecast:
+    def best(self, mechanism: Mechanism) -> Budget:
+        """The budget at which a mechanism is expected to state least, counted as suits it."""
+        budgets = self._budgets(mechanism)
+        return budgets[0] if len(budgets) == 1 else self._decide(mechanism, budgets)[0]
+
+    def forecast(self, mechanism: Mechanism) -> Forecast:
+        """What a mechanism promises with that budget."""
+        budget, forecast = self._decide(mechanism, self._budgets(mechanism))
+        if budget.pure and any(way.delta for way in self.ways):
+            return replace(forecast, notes=(UNUSED_DELTA, *forecast.notes))
+        return forecast
+
+    def _decide(self, mechanism: Mechanism, budgets: Sequence[Budget]) -> tuple[Budget, Forecast]:
+        """The first of those that state least; by typical errors where a certificate was never calibrated."""
+        forecasts = [self._forecast(mechanism, budget) for budget in budgets]
+        alphas = [f.certified if f.stated == "certificate" else f.guaranteed for f in forecasts]
+        if any(alpha is None and f.refusal is None for alpha, f in zip(alphas, forecasts, strict=True)):
+            alphas = [f.expected for f in forecasts]
+        errors = [float("inf") if alpha is None else alpha for alpha in alphas]
+        place = errors.index(min(errors))
+        return budgets[place], forecasts[place]
+
+    def _budgets(self, mechanism: Mechanism) -> list[Budget]:
+        """Each of the ways, counted as suits a mechanism."""
+        return [
+            replace(
+                way,
+                accounting=self.accounting
+                or best_accounting(
+                    mechanism,
+                    self.queries,
+                    relation=self.relation,
+                    epsilon=way.epsilon,
+                    delta=way.delta,
+                    persons=self.persons,
+                ),
+            )
+            for way in self.ways
+        ]
+
+    def _forecast(self, mechanism: Mechanism, budget: Budget) -> Forecast:
+        @cache
+        def at(share: float) -> Prepared:
+            return mechanism.prepare(self._task(budget, share), n=self.n)
+
+        usual = at(SHARE if self.certificate is None else self.certificate)
+        if usual.refusal is not None:
+            return replace(usual.forecast, stated="guarantee" if self.certificate == 0 else "certificate")
+        if self.certificate is not None:
+            price = at(0.0).task.price - usual.task.price
+            return self._with_classes(at, self.certificate, expected_alpha(usual, price=price))
+        share, alpha = best_share(at)
+        if share:
+            return self._with_classes(at, share, alpha)
+        return replace(at(0.0).forecast, stated="guarantee")
+
+    def _with_classes(self, at: Callable[[float], Prepared], share: float, alpha: float | None) -> Forecast:
+        bought = at(share)
         forecast = replace(bought.forecast, stated="certificate" if share else "guarantee", certified=alpha)
-        if classes == () or weight is not None:
+        if self.classes == () or self.weight is not None:
             return forecast
-        less = prepare_with(bought.mechanism, share + CLASS_SHARE)
-        offer = Offer(queries, bought, bought.task.price - less.task.price, is_workload_certified=share > 0)
-        names = offer.useful() if classes is None else classes
+        less = at(share + CLASS_SHARE)
+        offer = Offer(
+            self.queries, bought, bought.task.price - less.task.price, is_workload_certified=share > 0
+        )
+        names = offer.useful() if self.classes is None else self.classes
         if not names or less.refusal is not None:
             return forecast
-        price = prepare_with(bought.mechanism, 0.0).task.price - bought.task.price
+        price = at(0.0).task.price - bought.task.price
         beside = expected_alpha(less, price=price, certificates=len(names) + (share > 0))
-        if classes is None and beside is not None and beside > MAY_COST * (alpha or 1.0):
+        if self.classes is None and beside is not None and beside > MAY_COST * (alpha or 1.0):
             return forecast
         found = replace(offer, prepared=less).forecasts(names)
         return replace(forecast, classes=found, certified=beside if share else None)
 
-    def forecast_of(mechanism: Mechanism) -> Forecast:
-        usual = prepare_with(mechanism, SHARE if asked is None else asked)
-        if usual.refusal is not None:
-            return replace(usual.forecast, stated="guarantee" if asked == 0 else "certificate")
-        if asked is not None:
-            price = prepare_with(mechanism, 0.0).task.price - usual.task.price
-            return with_classes(usual, asked, expected_alpha(usual, price=price))
-        share, alpha = best_share(partial(prepare_with, mechanism))
-        if share:
-            return with_classes(prepare_with(mechanism, share), share, alpha)
-        return replace(prepare_with(mechanism, 0.0).forecast, stated="guarantee")
-
-    chosen = [m for m in _chosen(mechanisms) if weight is None or m.traits.weighs_records]
-    forecasts = sorted(
-        (f for m in chosen if (f := forecast_of(m)).refusal is None or mechanisms or not m.traits.special),
-        key=lambda f: (f.refusal is not None, error_by(f, "guaranteed"), error_by(f, "expected")),
-    )
-    return Plan(
-        workload=queries.describe(),
-        queries=queries.count,
-        n=n,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        relation=between,
-        beta=beta,
-        certificate=asked,
-        forecasts=tuple(forecasts),
-        rows_per_person=rows_per_person,
-    )
+    def _task(self, budget: Budget, share: float) -> Task:
+        return replace(
+            _task(
+                self.queries,
+                budget,
+                relation=self.relation,
+                beta=self.beta,
+                certificate=share,
+                post=self.post,
+                persons=self.persons,
+            ),
+            weight=self.weight,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,31 +476,24 @@ def required(
     between = Relation.named(relation)
     persons = _persons(rows_per_person, between)
 
-    def prepare_at(mechanism: Mechanism, *, size: int, at: float) -> Prepared:
-        task = _task(
-            queries,
-            accounting=best_accounting(
-                mechanism, queries, relation=between, epsilon=at, delta=delta, persons=persons
-            ),
-            persons=persons,
-            epsilon=at,
-            delta=delta,
-            relation=between,
-            beta=beta,
-            certificate=certificate,
-            post=post,
+    def prepared_at(mechanism: Mechanism, *, size: int, at: float) -> list[Prepared]:
+        accounting = best_accounting(
+            mechanism, queries, relation=between, epsilon=at, delta=delta, persons=persons
         )
-        return mechanism.prepare(task, n=size)
+        budget = Budget(at, delta, accounting)
+        ways = parts.ways_of_new_ledger(budget, budget)
+        terms: dict[str, Any] = {"relation": between, "beta": beta, "certificate": certificate, "post": post}
+        return [mechanism.prepare(_task(queries, way, persons=persons, **terms), n=size) for way in ways]
 
     def bound(mechanism: Mechanism, *, size: int, at: float) -> float:
         try:
-            return error_by(prepare_at(mechanism, size=size, at=at).forecast, by)
+            return min(error_by(one.forecast, by) for one in prepared_at(mechanism, size=size, at=at))
         except ParameterError:  # below what a ledger counts
             return float("inf")
 
     needs: list[Requirement] = []
     for mechanism in _chosen(mechanisms):
-        refusal = prepare_at(mechanism, size=n or 1, at=epsilon or 1.0).refusal
+        refusal = prepared_at(mechanism, size=n or 1, at=epsilon or 1.0)[0].refusal
         if refusal is not None and mechanism.traits.special and not mechanisms:
             continue
         if refusal is not None:
@@ -407,21 +511,18 @@ def required(
 
 def _task(
     queries: Queries,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
     relation: Relation,
     beta: float,
     certificate: float,
     post: str,
-    accounting: Accounting,
     persons: Persons | None,
 ) -> Task:
     """The public task that a release with these parameters would run."""
     _check.fraction(beta=beta)
     _check.one_of(POSTS, post=post)
     _check.fraction_or_zero(certificate=certificate)
-    budget = Budget(epsilon, delta, accounting)
     share = Fraction(str(certificate))
     units, _ = split_units(budget.row_units(rows_of(persons)), [1 - share, share])
     if units < 1:

@@ -59,6 +59,8 @@ class Request:
     """What was paid for it, out of the mechanism's part."""
     lists_records: bool = True
     """Can whole records of the table be had, which combinations of values need? It goes by the kind of table."""
+    unused_delta: float = 0.0
+    """The delta that was asked for, where pure noise is expected to state less without it."""
     decided_by_size: bool = False
     """Did that number decide what is bought, and so which sentence is stated?"""
 

@@ -1,6 +1,7 @@
 """A release as files for other programs: rows, tables with errors, a data dictionary, and metadata.
 
     datapackage.json     what the files hold, by the Frictionless standard, with the privacy statement
+    croissant.json       the same by the Croissant standard, for catalogues of data sets
     dictionary.csv       every column and every value it can have
     rows.csv             the synthetic rows, in real values
     answers.csv          every released answer with what it is about, in its long form
@@ -12,10 +13,8 @@ take seconds and little memory. The folder is written whole or not at all.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,11 +22,11 @@ import numpy as np
 
 from maquette.core import _check
 from maquette.core._arguments import checks
-from maquette.core.neighbours import neighbours
 from maquette.domain import Attribute
 from maquette.errors import ParameterError, ReleaseError
 from maquette.results import replacing, wording
 from maquette.results.answer_file import answer_tables
+from maquette.results.catalogue import CROISSANT, PACKAGE, File, croissant, data_package
 from maquette.results.columns import number_column
 from maquette.results.folder import REPORT
 from maquette.results.report import render
@@ -44,18 +43,7 @@ MAX_SHEET = 1_048_575
 """Rows of a sheet below its head; more do not fit any spreadsheet program."""
 MAX_DICTIONARY = 100_000
 """Values of one column that the dictionary lists; beyond that it names the first and the last."""
-PACKAGE = "datapackage.json"
 BOOK = "release.xlsx"
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file of an export: where it is, what it holds, and its columns."""
-
-    path: str
-    title: str
-    fields: tuple[tuple[str, str], ...]
-    """Names and types in the words of Frictionless."""
 
 
 @checks("release", "path", "tables", "replace")
@@ -82,10 +70,12 @@ def export(
     try:
         with replacing.draft(target) as draft:
             files = [file for form in dict.fromkeys(forms) for file in _write(release, draft, form, frames)]
-            (draft / PACKAGE).write_text(_package(release, files), encoding="utf-8")
+            (draft / PACKAGE).write_text(data_package(release, files), encoding="utf-8")
+            (draft / CROISSANT).write_text(croissant(release, files, draft), encoding="utf-8")
             beside = [
                 *((file.path, file.title) for file in files),
                 (PACKAGE, "what the files are, for programs"),
+                (CROISSANT, "the same, for catalogues of data sets"),
             ]
             (draft / REPORT).write_text(render(release, beside), encoding="utf-8")
             replacing.move(draft, target)
@@ -283,47 +273,3 @@ def _name(names: Sequence[str]) -> str:
     if not names:
         raise ParameterError("a table needs at least one attribute")
     return "_".join(re.sub(r"[^\w-]", "-", name) for name in names)
-
-
-def _package(release: Release, files: Sequence[File]) -> str:
-    """The metadata by the Frictionless standard, with what is stated about privacy and error."""
-    budget = release.budget
-    key = str(release.parameters.get("key", "release"))
-    data = {
-        "profile": "tabular-data-package",
-        "name": re.sub(r"[^a-z0-9._-]", "-", key.lower())[:100] or "release",
-        "title": f"A differentially private release of {release.workload.describe()}",
-        "description": release.headline,
-        "created": release.created.isoformat(),
-        "resources": [
-            {
-                "name": file.path.rpartition(".")[0].replace("/", "-").lower(),
-                "path": file.path,
-                "format": file.path.rpartition(".")[2],
-                "description": file.title,
-                **(
-                    {"schema": {"fields": [{"name": n, "type": t} for n, t in file.fields]}}
-                    if file.fields
-                    else {}
-                ),
-            }
-            for file in files
-        ],
-        "privacy": {
-            "statement": f"{wording.budget(budget.epsilon, budget.delta)}-differential privacy, "
-            f"{neighbours(release.relation, release.persons)}, {release.exactness}",
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "relation": str(release.relation),
-            "mechanism": release.mechanism,
-            "records": release.size.value,
-            "records_are": "public" if release.size.public else "noisy",
-            "stated_error": release.stated.alpha if release.stated.alpha < 1 else None,
-            "probability_of_exceeding_it": release.stated.beta,
-            "software": f"maquette {release.version}",
-            "notes": list(release.notes),
-        },
-    }
-    if release.watermark is not None:
-        data["privacy"]["NOT PRIVATE"] = release.watermark  # pyright: ignore[reportIndexIssue]
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

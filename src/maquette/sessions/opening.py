@@ -21,6 +21,7 @@ from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
 from maquette.owner import Table
 from maquette.queries.base import Queries
+from maquette.releasing import parts
 from maquette.releasing.payment import find_payer, warn_if_weak
 from maquette.requests import Payer
 from maquette.results.release import Release
@@ -183,38 +184,35 @@ class _Ways:
 
     def split(self, total: Budget) -> Budget:
         """A ledger that the session makes: what it spends is pure where it is then expected to state less."""
-        pure = self._as_pure
-        if pure.budget.epsilon > total.epsilon or total.pure or self._error(pure) >= self._error(self.rules):
-            return total
-        return replace(total, pure_epsilon=pure.budget.epsilon)
+        run = self.rules.budget
+        return parts.split(total, run, self._best(parts.ways_of_new_ledger(run, total)).budget)
 
     def choose(self, book: Ledger, key: str | None) -> tuple[Rules, ExpectedErrors | None]:
         """Those of the session to go on with; else the mechanism and the part of the ledger that state least."""
-        budgets = [self.rules]
+        budgets = [self.rules.budget]
         if self.rules.budget.delta and book.budget.pure_units:
-            budgets.append(self._as_pure)
-        for way in (way for rules in budgets for way in self._mechanisms(rules)):
-            entry = book.find(key or own_key_of(way, self.domain))
-            if entry is not None and entry.request == way.digest(self.domain):
-                return way, None
-        rules = self._better(budgets, book)
+            budgets.append(Budget(self.rules.budget.epsilon))
+        way = parts.begun(
+            (way for budget in budgets for way in self._mechanisms(self._with(budget))),
+            book,
+            lambda way: (key or own_key_of(way, self.domain), way.digest(self.domain)),
+        )
+        if way is not None:
+            return way, None
+        rules = self._best(
+            parts.ways_of_ledger(self.rules.budget, book.budget, pure_left=self._pure_left(book))
+        )
         if not self.is_auto:
             return rules, None
         errors = rules.expected_errors(self.domain, rows=self.rows)
-        if rules is not self.rules:
+        if rules.budget != self.rules.budget:
             errors = replace(errors, unused_delta=self.rules.budget.delta)
         return self._mechanisms(rules)[errors.mechanism == "pmw"], errors
 
-    def _better(self, budgets: Sequence[Rules], book: Ledger) -> Rules:
-        """With the delta, unless it may be pure and is then expected to state less, or nothing else can be paid."""
-        if len(budgets) == 1:
-            return self.rules
-        pure = budgets[1]
-        if self._pure_left(book) < pure.budget.total_units:
-            return self.rules
-        if not book.budget.total_units:
-            return pure
-        return min(budgets, key=self._error)
+    def _best(self, budgets: Sequence[Budget]) -> Rules:
+        """The rules with the budget at which the session is expected to state least."""
+        ways = [self._with(budget) for budget in budgets]
+        return ways[0] if len(ways) == 1 else min(ways, key=self._error)
 
     def _pure_left(self, book: Ledger) -> int:
         """Of the pure part: of the whole ledger, or of the analyst's share."""
@@ -224,9 +222,8 @@ class _Ways:
         whole = math.floor(Fraction(str(self.share)) * book.budget.pure_units)
         return holders.get(share_key(self.rules), whole)
 
-    @property
-    def _as_pure(self) -> Rules:
-        return replace(self.rules, budget=Budget(self.rules.budget.epsilon))
+    def _with(self, budget: Budget) -> Rules:
+        return replace(self.rules, budget=budget)
 
     def _mechanisms(self, rules: Rules) -> tuple[Rules, ...]:
         if not self.is_auto:

@@ -14,11 +14,14 @@ from maquette.core import _check
 from maquette.core.rows.arrow import pa
 from maquette.core.rows.delimited import DelimitedFile
 from maquette.core.rows.engine import Engine
+from maquette.core.rows.linked import family
 from maquette.core.rows.loading import load
 from maquette.core.rows.persons import PersonRows, check_person
 from maquette.core.rows.source import Joined, Partition, Source, SourceCheck, check_fit
+from maquette.core.table import Family
 from maquette.domain import Domain, Persons
 from maquette.errors import ParameterError, SourceError
+from maquette.schema import Schema
 from maquette.vault import duckdb_tables, postgres, spark, workbooks
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
@@ -71,6 +74,29 @@ def open_engine(
     if isinstance(opened, spark.SparkTable):
         return spark.SparkEngine(domain, opened, progress=progress, persons=persons)
     return load(opened, domain, memory_limit=memory_limit, progress=progress)
+
+
+def open_family(schema: Schema, source: Any, **options: Unpack[ReadOptions]) -> Family:
+    """Open several private tables that point to each other, in memory: one database, or a source for each table.
+
+    Only public structure can fail: files, headers, the types of columns, the keys. Reading is joined here, by the core,
+    whatever the sources are: a stray quote in a record of one table reaches no other record.
+    """
+    sources: dict[str, Source] = {}
+    for link in schema.links:
+        keys = [key for key in (link.key, link.refers) if key is not None]
+        names = [*dict.fromkeys((*link.domain.names, *keys))]
+        if isinstance(source, Mapping):
+            opened = open_source(cast(Mapping[str, Any], source)[link.name], names=names, **options)
+        else:
+            opened = open_source(source, names=names, **(options | {"table": link.name}))
+        if isinstance(opened, spark.SparkTable):
+            raise SourceError(
+                f"table '{link.name}' is in Spark, where several tables are not joined yet; write it as Parquet files"
+            )
+        check_fit(opened, link.domain)
+        sources[link.name] = opened
+    return family(schema.links, schema.views, sources)
 
 
 def open_fitting(

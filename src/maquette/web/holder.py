@@ -20,7 +20,7 @@ from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterE
 from maquette.owner import fit_report
 from maquette.owner import open as open_table
 from maquette.releasing.payment import bill_of, open_ledger
-from maquette.releasing.planning import check_memory, choose
+from maquette.releasing.planning import check_memory, choose, ways_of
 from maquette.releasing.request import Request
 from maquette.results import wording
 from maquette.results.document import plain
@@ -362,7 +362,8 @@ class Holder:
             **wish.arguments(),
         )
         total = self._ledger.budget
-        choice = choose(request_value, accounting=None if total.pure else total.accounting)
+        ways = ways_of(request_value, self._ledger, total=total, key=job_key(job))
+        choice = choose(request_value, accounting=None if total.pure else total.accounting, ways=ways)
         check_memory(choice, limit=self._table.memory_limit)
         bill_of(choice.request, job_key(job), choice.prepared).check_covered(self._ledger)
         return note_of_cost(wish, total)
