@@ -150,6 +150,6 @@ def test_as_many_columns_are_searched_as_time_allows(monkeypatch):
     rows = codes(rng, axes, 3_000)
     numbers = ((0, 1),) * 8
     every = affordable_order(axes, rows, numbers, records=3_000, floor=5)
-    monkeypatch.setattr(group_means, "MAX_WORK", 2**20)
+    monkeypatch.setattr(group_means, "MAX_WORK", 2**17)
     few = affordable_order(axes, rows, numbers, records=3_000, floor=5)
     assert 1 <= few < every == 8

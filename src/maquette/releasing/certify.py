@@ -569,8 +569,8 @@ OF_MEANS = {ANY_MEAN: (-1.25, 0.0, 0.833)}
 QUALITY_DEFAULT = (ANY_MEAN, "nine in ten questions", "average pair", "half of questions", "average triple")
 """Bought besides by default, each where it is worth it."""
 TYPICAL_GAIN = 0.75
-"""A typical error is worth it where it is expected to be at most this part of the largest one over combinations: set by
-hand."""
+"""A typical error is worth it where it is expected to be at most this part of the largest one over combinations, and
+that of group means of the largest one with a range: set by hand."""
 FEW_COLUMNS = (1, 2)
 """Combinations of so many columns have bounds of their own where it pays."""
 FEW_COST, FEW_GAIN = 1.1, 0.8
@@ -651,8 +651,10 @@ class Offer:
             more = (*bought, name)
             beside = {one.name: one.expected or 1.0 for one in self.forecasts(more)}
             is_cheap = max(beside[one] / alone[one] for one in names) <= FEW_COST
-            is_of_tables = isinstance(QUALITY[name], TableKind)
-            most = SAYS_ENOUGH if is_of_tables else TYPICAL_GAIN * beside["any combination"]
+            most = SAYS_ENOUGH
+            if not isinstance(QUALITY[name], TableKind):
+                rival = "any combination and a range" if name == ANY_MEAN else "any combination"
+                most = TYPICAL_GAIN * beside.get(rival, 0.0)
             if is_cheap and beside[name] <= min(most, SAYS_ENOUGH) and self._has(name):
                 bought = more
         return bought
