@@ -16,6 +16,7 @@ inside its cell:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -299,21 +300,19 @@ class Grouping(Groups):
             return nowhere, nowhere
         columns = {*self.by, *leaves, name}
         are_values = all(condition.count(runs) == 1 for runs in leaves.values())
-        product = self._product(0, name, condition.whole(len(cells.values)))
-        if not are_values or len(columns) > certificate.over or product is None:
-            return nowhere, nowhere
-        error = coverage.bound_of_rows(product) if columns <= set(coverage.distribution.columns) else None
-        if error is None:
+        is_searched = len(columns) <= certificate.over and columns <= set(coverage.distribution.columns)
+        errors = [coverage.bound_of_rows(product) for product in self._products(0, name)]
+        error = max((one for one in errors if one is not None), default=math.nan)
+        if not are_values or not is_searched or None in errors:
             return nowhere, nowhere
         keep = tuple(n for n in self.domain.names if n in self.by or n == name)
         shares = self._arranged(coverage.of_rows(keep, leaves), keep, name)[:, : len(cells.values)]
         inside = shares.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = shares @ cells.values / inside
-            off = certificate.alpha * cells.width / (inside - error)
-        off = np.where(
-            inside > error, off + cells.reach.max() + rounding(self.domain[name]) * cells.width, np.nan
-        )
+            off = (certificate.alpha * cells.width + cells.reach_variation * error) / (inside - error)
+            off = off + shares @ cells.reach / inside + rounding(self.domain[name]) * cells.width
+        off = np.where(inside > error, off, np.nan)
         return mean - off, mean + off
 
     @cached_property
