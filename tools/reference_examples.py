@@ -30,6 +30,21 @@ found = mq.discover(
 )
 print(found.domain["age"].bounds)
 
+# --- Schema, Tables
+
+region = {"attributes": [{"name": "region", "kind": "categorical", "categories": ["north", "south"]}]}
+age = {"attributes": [{"name": "age", "kind": "ordinal", "size": 100}]}
+households = {"name": "household", "key": "id", "domain": region}
+persons = {"name": "person", "parent": "household", "refers": "household", "at_most": 5, "domain": age}
+schema = mq.Schema.from_dict({"unit": "household", "tables": [households, persons]})
+rows = {
+    "household": {"id": [1, 2], "region": ["north", "south"]},
+    "person": {"household": [1, 1, 2], "age": [40, 8, 71]},
+}
+linked = mq.open(rows, schema=schema)  # mq.Tables: a release protects a household
+assert isinstance(linked, mq.Tables)
+print(linked["person"].domain.names)
+
 # --- marginals, points, prefixes, thresholds, ranges, boxes
 
 tables = mq.marginals(domain, k=2)  # all tables over two columns
