@@ -92,6 +92,7 @@ bench: $(READY)  ## the benchmarks; DATA=folder of tables, BENCH=one name
 
 docs: $(READY)  ## the documentation site, into site/
 	$(BIN)/python tools/make_cli_page.py
+	$(BIN)/python tools/make_reference_page.py
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict  # not --quiet: warnings must count
 
 lock: $(READY)  ## resolve pyproject.toml anew and take the addresses out of the result

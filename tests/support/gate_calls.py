@@ -231,29 +231,24 @@ def _combination_errors(rng: Rng) -> Arguments:
 def _typical_errors(rng: Rng) -> Arguments:
     """Rows as above; questions whose places, codes and ranks fit or not, tables over columns that are there or not."""
     given = _combination_errors(rng)
-    shape = (int(rng.integers(1, 6)), int(rng.integers(1, 4)))
+    names = given["released"].names if isinstance(given["released"], ReleasedRows) else ("a",)
+    known = [name for name in names if name in ("a", "b", "c", "d")] if isinstance(names, tuple) else ["a"]
+    number = int(rng.integers(1, 6))
+    shape = (number, int(rng.integers(1, max(1, len(known)) + (2 if rng.integers(9) == 0 else 1))))
     arrays: list[Any] = [
-        rng.integers(0, most, shape).astype(pick(rng, [*[np.uint16] * 9, np.int64])) for most in (2, 3, 4)
+        rng.integers(0, most, shape).astype(pick(rng, [*[np.uint16] * 20, np.int64]))
+        for most in (max(1, len(known)), 3, 4)
     ]
-    if rng.integers(9) == 0:
+    if rng.integers(12) == 0:
         arrays[int(rng.integers(3))] = pick(rng, [odd(rng), array(rng, 3), arrays[0][:-1]])
-    tables: Any = [
-        (("a",),),
-        (("a", "c"), ("d",)),
-        (("a", "b", "c", "d"),),
-        (("d", "a"),),
-        ((),),
-        (),
-        odd(rng),
-    ]
+    single: Any = tuple((name,) for name in known)
+    tables = pick(rng, [*[single] * 4, (tuple(known),), (("d", "a"),), ((),), (), odd(rng)])
+    ranks = [1, 1, number, pick(rng, [number + 1, whole(rng), odd(rng)])]
     statistics: Any = [
-        Quantile(
-            Conjunctions(*arrays) if rng.integers(12) else odd(rng),
-            pick(rng, [1, 1, shape[0], shape[0] + 1, whole(rng), odd(rng)]),
-        )
+        Quantile(Conjunctions(*arrays) if rng.integers(15) else odd(rng), pick(rng, ranks))
         if rng.integers(2)
-        else Distance(pick(rng, [*tables[:3], *tables[:3], *tables]))
-        for _ in range(int(rng.integers(1, 4)))
+        else Distance(tables)
+        for _ in range(int(rng.integers(1, 3)))
     ]
     if rng.integers(15) == 0:
         statistics = pick(rng, [odd(rng), [odd(rng)], []])

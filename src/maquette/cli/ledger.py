@@ -216,9 +216,9 @@ def charge(
     Example:
       maquette ledger charge people.ledger --epsilon 0.2 --reason "OpenDP: mean of age"
     """
+    from maquette.accounting.charges import shares_in_words
     from maquette.accounting.elsewhere import spent
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import shares_in_words
     from maquette.results import wording
 
     event = spent(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
@@ -261,8 +261,8 @@ def recover(location: Location, as_json: AsJson = False) -> None:
     Example:
       maquette ledger recover people.ledger
     """
+    from maquette.accounting.charges import shares_in_words
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import shares_in_words
     from maquette.results import wording
 
     done = Ledger.recover(location)
@@ -309,8 +309,8 @@ def settle(
       maquette ledger settle people.ledger
       maquette ledger settle people.ledger release-1c63851c363ff10a59d0
     """
+    from maquette.accounting.charges import shares_in_words
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import shares_in_words
     from maquette.results import wording
 
     with Ledger.open(location) as book:
@@ -374,7 +374,8 @@ def paid_so_far(location: str) -> str:
 
 def standing_of(book: Ledger) -> str:
     """Spent, reserved and left in percent, and what the rest can pay for."""
-    from maquette.core.budget import affordable_epsilon, percent_of
+    from maquette.accounting.charges import affordable_epsilon
+    from maquette.core.budget import percent_of
     from maquette.results import wording
 
     balance, said = book.balance(), list[str]()

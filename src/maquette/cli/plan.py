@@ -101,8 +101,8 @@ def plan(
 
 def _share(location: str, budget: Budget) -> dict[str, Any]:
     """What a release with this budget takes of a ledger, and the epsilon that would fit at its delta, for scripts."""
+    from maquette.accounting.charges import affordable_epsilon, release_cost
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import affordable_epsilon, release_cost
 
     with Ledger.open(location) as book:
         balance = book.balance()
@@ -129,8 +129,8 @@ def _share_left(balance: Balance, cost: Cost | None) -> float:
 
 def _say_share(location: str, budget: Budget) -> None:
     """How much of a ledger a release with this budget takes, and whether it is there."""
+    from maquette.accounting.charges import pure_in_words, release_cost, shares_in_words, what_fits
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import pure_in_words, release_cost, shares_in_words, what_fits
 
     with Ledger.open(location) as book:
         if not budget.pure and book.budget.pure:

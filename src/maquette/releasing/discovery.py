@@ -21,10 +21,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.charges import pure_costs
 from maquette.accounting.ledger import Ledger
 from maquette.core import values as calendars
 from maquette.core._arguments import checks_arguments
-from maquette.core.budget import SLACK_UNITS, UNITS, Budget, Cost, charged, pure_costs
+from maquette.core.budget import SLACK_UNITS, UNITS, Budget, Cost, charged
 from maquette.core.events import Receipt
 from maquette.core.laws import IndependentLaw
 from maquette.discovery.curator import DiscoveryCurator

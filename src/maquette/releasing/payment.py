@@ -10,21 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
+from maquette.accounting.charges import pure_in_words, release_costs, shares_in_words, what_fits
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.core import _check
-from maquette.core.budget import (
-    SLACK_UNITS,
-    UNITS,
-    Accounting,
-    Budget,
-    Cost,
-    Unit,
-    charged,
-    pure_in_words,
-    release_costs,
-    shares_in_words,
-    what_fits,
-)
+from maquette.core.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, Unit, charged
 from maquette.core.conversions import log_ratio
 from maquette.core.ledger.create import BEFORE_DOMAIN
 from maquette.core.ledger.decide import reserved_note

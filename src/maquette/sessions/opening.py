@@ -142,6 +142,8 @@ def session(
         opened = Session(
             curator, book, rules, key=name, prior=start, borrowed=borrowed, expected_errors=expected_errors
         )
+        if prior is not None and borrowed is not None:
+            opened.use_size(prior)
         until.pop_all()  # the ledger stays open as long as the session
         return opened
 

@@ -14,18 +14,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from maquette.accounting.charges import pure_costs, share_of_slack, shares_in_words
 from maquette.accounting.ledger import Ledger
 from maquette.core import _check
-from maquette.core.budget import (
-    UNITS,
-    Budget,
-    Cost,
-    charged,
-    percent_of,
-    pure_costs,
-    share_of_slack,
-    shares_in_words,
-)
+from maquette.core.budget import UNITS, Budget, Cost, charged, percent_of
 from maquette.core.conversions import half_square_of_rho
 from maquette.core.measurement import Size
 from maquette.domain import Domain, Persons, Relation, check_relation, rows_of

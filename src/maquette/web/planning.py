@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from maquette.core.budget import Accounting, Budget, pure_in_words, release_cost
+from maquette.accounting.charges import pure_in_words, release_cost
+from maquette.core.budget import Accounting, Budget
 from maquette.domain import Domain
 from maquette.errors import MaquetteError
 from maquette.releasing.planning import Plan, plan, preferred
