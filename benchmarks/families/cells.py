@@ -20,6 +20,7 @@ import maquette
 from benchmarks import tables
 from benchmarks.families import generators
 from benchmarks.families.double import FastCurator, StoredCounts, engine_of
+from benchmarks.families.ranges import range_errors
 from maquette.api import _decided
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess
@@ -177,12 +178,13 @@ def release(table: Loaded, workload: Workload, mechanism: str, seed: int) -> tup
 
 
 def errors(table: Loaded, workload: Workload, outcome: Outcome) -> dict[str, float]:
-    """Largest error and mean L1 of the answers, and of the rows where there are any."""
+    """Largest error and mean L1 of the answers, and of the rows where there are any; of these ranges, too."""
     queries, _, exact = table.workload(workload.k)
     found = _errors("answers", outcome.answers, exact, table.n, len(queries.margins))
     if outcome.database is not None:
         rows = answer_from(outcome.database, queries)
         found |= _errors("rows", rows, exact, table.n, len(queries.margins))
+        found |= range_errors(table.counts, outcome.database)
     return found
 
 
