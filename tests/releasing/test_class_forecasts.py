@@ -12,7 +12,8 @@ from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS, narrower
 from maquette.releasing import certify
 from maquette.releasing.certify import RELATIVE, SMALL_PAIRS, TYPICAL, WITHIN
-from maquette.releasing.planning import choose, decide
+from maquette.releasing.plan import decided
+from maquette.releasing.planning import plan_of
 from maquette.releasing.request import Request
 from maquette.results import wording
 from maquette.results.covering import Coverage
@@ -68,10 +69,16 @@ def forecast(queries=PAIRS, *, n=20_000, epsilon=1.0, **options):
 def elsewhere(queries, n=20_000):
     """What would be bought where records stay where they are."""
     given = {"certificate": None, "groups": False, "rows": None, "post": "auto", "beta": 0.05}
-    request = Request.of(
-        queries, epsilon=1.0, delta=1e-9, mechanism="sculpt", typical_rows=n, lists_records=False, **given
+    request = Request(
+        queries=queries,
+        epsilon=1.0,
+        delta=1e-9,
+        mechanism="sculpt",
+        typical_rows=n,
+        lists_records=False,
+        **given,
     )
-    return decide(choose(request), n=n).request.bought
+    return decided(plan_of(request), n=n).certificate.classes
 
 
 def made(n, epsilon):

@@ -16,9 +16,7 @@ from maquette.owner import engine_of
 from maquette.queries import typical
 from maquette.queries.typical import TYPICAL, QuestionKind
 from maquette.releasing.certify import certify_typical, share_of_beta
-from maquette.releasing.planning import choose, decide
-from maquette.releasing.request import Request
-from releasing.test_class_certificates import DOMAIN, PAIRS, columns, ledger, made
+from releasing.test_class_certificates import DOMAIN, PAIRS, columns, decided, ledger, made
 
 SOME = ("nine in ten questions", "half of questions", "average pair")
 ASKED = ["workload", "any combination", *SOME]
@@ -72,11 +70,8 @@ def test_questions_that_hardly_anybody_meets_are_not_drawn():
 # --- what is bought -------------------------------------------------------------------------------------------------
 
 
-def bought(n, epsilon=1.0):
-    request = Request.of(
-        PAIRS, epsilon=epsilon, delta=1e-6, mechanism="sculpt", beta=0.05, certificate=None, typical_rows=n
-    )
-    return decide(choose(request, accounting="gaussian"), n=n).request.bought
+def bought(n):
+    return decided(n).certificate.classes
 
 
 def test_they_are_bought_where_they_are_expected_to_be_worth_it():

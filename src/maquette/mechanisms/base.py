@@ -37,10 +37,9 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.progress import Progress, Stage
 from maquette.queries.base import Queries
 from maquette.queries.rows import Margin
+from maquette.requests import TYPICAL_ROWS as TYPICAL_ROWS
 from maquette.samplers.structures import Draw
 
-TYPICAL_ROWS = 100_000
-"""The number of records that is planned for where nobody has made a guess."""
 POSTS = ("auto", "none", "consistent", "lp", "l2")
 """Ways of post-processing, by name."""
 

@@ -16,10 +16,9 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,9 +57,6 @@ from maquette.sculpt.model import SculptModel
 from maquette.theory import quantiles, ratios
 from maquette.theory.quantiles import law_at
 from maquette.theory.ratios import Gap
-
-if TYPE_CHECKING:
-    from maquette.releasing.request import Request
 
 SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
@@ -728,25 +724,6 @@ def typical_error(name: str, *, cells: int, expected: float) -> float:
     """
     constant, by_cells, by_expected = (TYPICAL | COMBINED | OFTEN | OF_MEANS)[name]
     return math.exp(constant + by_cells * math.log(cells) + by_expected * math.log(expected))
-
-
-def useful_classes(request: Request, prepared: Prepared) -> tuple[str, ...]:
-    """The classes that are certified by default on a table of about `prepared.n` records.
-
-    A number of rows that was asked for, weights and classes asked for by name decide otherwise.
-    """
-    if request.classes is not None or request.rows is not None or request.weight is not None:
-        return ()
-    names = default_classes(request.queries, n=prepared.n, lists_records=request.lists_records)
-    price = replace(request, bought=names).class_price
-    offer = Offer(
-        request.queries,
-        prepared,
-        price,
-        is_workload_certified=bool(request.prices[1]),
-        lists_records=request.lists_records,
-    )
-    return offer.useful()
 
 
 def default_classes(queries: Queries, *, n: float, lists_records: bool = True) -> tuple[str, ...]:

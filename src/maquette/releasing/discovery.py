@@ -131,7 +131,7 @@ def discover(
     payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
     between, persons = privacy.between, Persons.named(person, rows_per_person)
     check_relation(persons, between)
-    budget = privacy.budget(thresholds=True)
+    budget = privacy.budget_in(thresholds=True)
     warn_if_weak(budget)
     header = raw_columns(source, **reading)
     choice = ColumnChoice.of(header, dict(columns or {}), persons)
@@ -204,7 +204,7 @@ _UNFIT = "its type or name cannot be declared"
 
 def bill_of(privacy: Privacy, facts: object, *, key: str | None) -> Bill:
     """The whole budget of a discovery; `facts` are what else decides it, and make the key where none is given."""
-    budget = privacy.budget(thresholds=True)
+    budget = privacy.budget_in(thresholds=True)
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     return Bill(
         tag="discovery",

@@ -20,7 +20,7 @@ from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterE
 from maquette.owner import fit_report
 from maquette.owner import open as open_table
 from maquette.releasing.payment import bill_of, open_ledger
-from maquette.releasing.planning import check_memory, choose, ways_of
+from maquette.releasing.planning import check_memory, plan_of, ways_of
 from maquette.releasing.request import Request
 from maquette.results import wording
 from maquette.results.document import plain
@@ -371,17 +371,16 @@ class Holder:
         if request.get("kind") == "discovery":
             raise ParameterError(f"the domain of '{self._name}' is declared: nothing has to be discovered")
         wish = ReleaseRequest.model_validate(request)
-        request_value = Request.of(
-            wish.queries(self._domain),
+        release_request = Request(
+            queries=wish.queries(self._domain),
             relation=self._settings.relation,
             persons=self._table.persons,
             **wish.arguments(),
         )
         total = self._ledger.budget
-        ways = ways_of(request_value, self._ledger, total=total, key=job_key(job))
-        choice = choose(request_value, accounting=None if total.pure else total.accounting, ways=ways)
-        check_memory(choice, limit=self._table.memory_limit)
-        bill_of(choice.request, job_key(job), choice.prepared).check_covered(self._ledger)
+        plan = plan_of(*ways_of(release_request, self._ledger, total=total, key=job_key(job)))
+        check_memory(plan, limit=self._table.memory_limit)
+        bill_of(plan, job_key(job)).check_covered(self._ledger)
         return note_of_cost(wish, total)
 
     def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:

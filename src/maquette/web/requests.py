@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from maquette.domain import Domain
-from maquette.errors import ParameterError, WorkloadError
+from maquette.errors import ParameterError
 from maquette.queries.base import Queries
-
-MAX_PARTS = 64
+from maquette.queries.forms import read_words
+from maquette.requests import Delta, Epsilon, WorkloadWords, fields_of
+from maquette.requests import ReleaseRequest as Release
 
 
 class DiscoveryRequest(BaseModel):
@@ -19,50 +20,36 @@ class DiscoveryRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kind: Literal["discovery"] = "discovery"
-    epsilon: float = Field(gt=0, le=100)
-    delta: float = Field(default=0.0, ge=0, lt=1)
+    epsilon: Epsilon
+    delta: Delta = 0.0
     columns: dict[str, Literal["number", "text", "date", "drop"]] = Field(
         default_factory=dict,
         description="What a column holds, or that it is dropped; all others are found out.",
     )
 
 
-class ReleaseRequest(BaseModel):
+_FIELDS = {field.name: field for kind in (WorkloadWords, Release) for field in fields_of(kind)}
+_OFFERED = ("marginals", "prefixes", "ranges", "where", "epsilon", "delta", "beta", "mechanism")
+"""What of a release the service leaves open: its ledger decides the rest."""
+_TYPES: dict[str, Any] = {
+    name: (_FIELDS[name].type, ... if _FIELDS[name].is_required else _FIELDS[name].default)
+    for name in _OFFERED
+}
+_Offered: Any = create_model("_Offered", __config__=ConfigDict(extra="forbid"), **_TYPES)
+
+
+class ReleaseRequest(_Offered):
     """A workload, a budget and how to release it."""
 
-    model_config = ConfigDict(extra="forbid")
-
     name: str = Field(default="", max_length=60, description="What the release is called on pages.")
-    marginals: list[int] = Field(default_factory=list, max_length=8, description="All K-way marginals.")
-    prefixes: list[str] = Field(default_factory=list, max_length=MAX_PARTS)
-    ranges: list[str] = Field(default_factory=list, max_length=MAX_PARTS)
-    where: list[str] = Field(default_factory=list, max_length=MAX_PARTS)
-    epsilon: float = Field(gt=0, le=100)
-    delta: float = Field(default=0.0, ge=0, lt=1)
-    beta: float = Field(default=0.05, gt=0, lt=1)
-    mechanism: str = Field(default="auto", max_length=40)
 
     def queries(self, domain: Domain) -> Queries:
         """The union of everything that is asked for."""
-        from maquette import queries as q
-
-        parts: list[Queries] = []
-        if any(order < 1 for order in self.marginals):
-            raise WorkloadError("expected marginals of 1 or more: a marginal has at least one attribute")
-        if self.marginals:
-            orders = sorted(set(self.marginals))
-            parts.append(q.marginals(domain, orders[0] if len(orders) == 1 else orders))
-        parts += [q.prefixes(domain, name) for name in self.prefixes]
-        parts += [q.ranges(domain, *(n.strip() for n in names.split(","))) for names in self.ranges]
-        if self.where:
-            parts.append(q.exact_predicates(domain, self.where))
-        if not parts:
-            raise WorkloadError("there are no queries; choose marginals, prefixes, ranges or conditions")
-        return parts[0] if len(parts) == 1 else q.union(*parts)
+        return read_words(domain, WorkloadWords(**self.model_dump(include={*_OFFERED[:4]})))
 
     def arguments(self) -> dict[str, Any]:
         """What `maquette.release` takes besides table and queries."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "beta": self.beta, "mechanism": self.mechanism}
+        return self.model_dump(include={*_OFFERED[4:]})
 
 
 def invalid(error: ValidationError) -> ParameterError:
