@@ -313,7 +313,7 @@ def certify_group_means(
     floor = least if workload is None else max(least, MEAN_FLOOR * workload.counts)
     floor = min(math.ceil(floor), RECORDS)
     order = group_means.affordable_order(axes, released.codes, numbers, records=n, floor=floor)
-    if not order or megabytes(len(axes), n + len(released.codes), len(axes)) > MEMORY:
+    if not order or megabytes(len(axes), n + len(released.codes), order) > MEMORY:
         return ()
     statistic = group_means.GroupMeans(numbers, order, floor)
     measurement = curator.group_mean_errors(released, statistic, price=price)
