@@ -25,16 +25,26 @@ WIDTH = 118
 
 
 def steps(function: object = api.release_of, module: ModuleType = api) -> Iterator[tuple[str, str, str]]:
-    """Every call of a function of ours: its name, its module and the first sentence about it."""
-    names: list[str] = []
+    """Every call of a function of ours, once: its name, its module and the first sentence about it.
+
+    A private function of the module is no step: its own calls stand in its place.
+    """
+    names: set[str] = set()
+    for name, target in _calls(function, module):
+        if name not in names:
+            names.add(name)
+            home = target.__module__.removeprefix("maquette.").replace(".", "/")
+            yield name, home, re.split(r"[.:;](?:\s|$)", inspect.getdoc(target) or "")[0]
+
+
+def _calls(function: object, module: ModuleType) -> Iterator[tuple[str, object]]:
     for node in _in_order(ast.parse(inspect.getsource(function))):  # pyright: ignore[reportArgumentType]
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            target = _target(name, module)
-            if target is not None and name not in names:
-                names.append(name)
-                home = target.__module__.removeprefix("maquette.").replace(".", "/")
-                yield name, home, re.split(r"[.:;](?:\s|$)", inspect.getdoc(target) or "")[0]
+        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        target = _target(name, module)
+        if name.startswith("_") and target is not None:
+            yield from _calls(target, module)
+        elif target is not None:
+            yield name, target
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
