@@ -62,8 +62,8 @@ def draft(
         )
     write_domain(output, domain)
     columns, left_out = domain.notes["columns"], domain.notes.get("left_out", {})
-    known = usual(domain)
-    risky = [name for name, note in (columns | left_out).items() if "risk" in note and name not in known]
+    kinds = usual(domain)
+    risky = [name for name, note in (columns | left_out).items() if "risk" in note and name not in kinds]
     console.say(f"wrote {output}: an unreviewed draft of {len(domain)} columns")
     for name, note in columns.items():
         console.say(f"  {name}: {domain[name].kind}, from {note['from']}")
