@@ -15,7 +15,7 @@ from maquette.cli.options import (
     grouped,
 )
 from maquette.errors import DomainError, ParameterError
-from maquette.requests import Delimiter, Privacy, Protected, Reading, TableQuery, TextEncoding, Totals
+from maquette.requests import Delimiter, Privacy, Protected, TableFormat, TableQuery, TextEncoding, Totals
 
 app = typer.Typer(
     help="Discover, draft, review and check domain files.", no_args_is_help=True, rich_markup_mode=None
@@ -30,7 +30,7 @@ def draft(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; stdout if absent.")
     ] = None,
-    reading: Reading,
+    reading: TableFormat,
     na_values: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,6 +48,7 @@ def draft(
       maquette domain draft people.csv -o people.domain.json
     """
     from maquette.domain.entries import to_text
+    from maquette.domain.review import usual
     from maquette.owner import draft as draft_domain
     from maquette.results.folder import write_domain
 
@@ -61,7 +62,8 @@ def draft(
         )
     write_domain(output, domain)
     columns, left_out = domain.notes["columns"], domain.notes.get("left_out", {})
-    risky = [name for name, note in (columns | left_out).items() if "risk" in note]
+    kinds = usual(domain)
+    risky = [name for name, note in (columns | left_out).items() if "risk" in note and name not in kinds]
     console.say(f"wrote {output}: an unreviewed draft of {len(domain)} columns")
     for name, note in columns.items():
         console.say(f"  {name}: {domain[name].kind}, from {note['from']}")
@@ -69,7 +71,8 @@ def draft(
         console.say(f"  {name}: left out; {note['why']}")
     if risky:
         console.say(
-            f"{len(risky)} columns were read from private rows and may identify people: {', '.join(risky)}"
+            f"the lists or bounds of {len(risky)} columns were read from private rows and may identify people: "
+            + ", ".join(risky)
         )
     console.say(f"next: maquette domain review {output}")
 
@@ -175,6 +178,11 @@ def check(
 
 
 @dataclass(frozen=True, kw_only=True)
+class ColumnsReading(TableFormat, Protected):
+    """How the columns are read, and whose rows they hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LedgerToMake(Totals):
     """A ledger that may be made before there is a domain."""
 
@@ -238,8 +246,7 @@ def discover(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the domain file.")],
     columns: KnownColumns,
     payer: LedgerToMake,
-    protected: Protected,
-    reading: Reading,
+    reading: ColumnsReading,
     as_json: AsJson = False,
 ) -> None:
     """Find kinds, lists and bounds privately and pay for each finding. The domain may be published.
@@ -266,7 +273,6 @@ def discover(
         na_values=MISSING_WORDS if columns.na_values is None else columns.na_values,
         **asdict(privacy),
         **asdict(payer),
-        **asdict(protected),
         **asdict(reading),
     )
     write_domain(output, result.domain)
@@ -296,7 +302,7 @@ def place_group() -> None:
 def check_place(
     *,
     source: Source,
-    reading: Reading,
+    reading: TableFormat,
     as_json: AsJson = False,
 ) -> None:
     """Open a table without reading its records, and warn of what its reader could do besides reading.

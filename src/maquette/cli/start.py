@@ -16,7 +16,7 @@ import typer
 
 from maquette.cli import console, options
 from maquette.errors import DomainError, MaquetteError, ParameterError
-from maquette.requests import Reading, TotalEpsilon
+from maquette.requests import TableFormat, TotalEpsilon
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
@@ -33,6 +33,8 @@ GOOD_ENOUGH, USUAL = 0.02, 1.0
 """The smallest epsilon is recommended whose expected error is not larger, but no epsilon above the usual one."""
 LARGE = 0.05
 """An expected error from which fewer questions are proposed."""
+GAIN = 0.8
+"""Fewer questions are proposed only where they are expected to state at most so much of the error."""
 DELTA = 1e-9
 ROOM = 2
 """A new ledger has room for so many releases of this size, unless somebody says otherwise."""
@@ -56,7 +58,7 @@ class Paths:
     """The table, how it is read, and the files that the steps leave."""
 
     source: str
-    place: Reading
+    place: TableFormat
     domain: Path
     release: Path
     ledger: str
@@ -106,7 +108,7 @@ class Agreement:
 def start(
     *,
     source: options.Source,
-    place: Reading,
+    place: TableFormat,
     domain: Annotated[
         Path | None,
         typer.Option("--domain", "-d", help="The domain file. Default: TABLE.domain.json, drafted."),
@@ -168,7 +170,7 @@ def start(
 
 
 def _paths(
-    source: str, place: Reading, *, domain: Path | None, ledger: str | None, output: Path | None
+    source: str, place: TableFormat, *, domain: Path | None, ledger: str | None, output: Path | None
 ) -> Paths:
     from maquette.cli.release import default_folder
     from maquette.owner import ledger_beside
@@ -249,8 +251,9 @@ def _leave_out_rest(paths: Paths) -> None:
     rest = remaining(declared := Domain.load(paths.domain))
     if not rest:
         return
+    them = "it" if len(rest) == 1 else f"these {len(rest)} columns"
     if len(rest) < len(declared) and typer.confirm(
-        f"Leave {'it' if len(rest) == 1 else f'these {len(rest)} columns'} out of the release?"
+        f"Leave {them} out of the release and go on (no: stop here)?"
     ):
         _run("domain", "review", str(paths.domain), *(word for name in rest for word in ("--drop", name)))
         return
@@ -328,10 +331,13 @@ def _epsilon(
         from maquette.queries import marginals
 
         less = _forecast(marginals(queries.domain, k=1), n=n, epsilon=recommended)
-        console.say(
-            f"That is a large error: the table is small for so many questions. Tables over one column alone (start "
-            f"again with --marginals 1) are expected to state {_points(less)} points."
-        )
+        fewer = ""
+        if less < GAIN * outlook[recommended]:
+            fewer = (
+                " Tables over one column alone (start again with --marginals 1) are expected to state "
+                f"{_points(less)} points."
+            )
+        console.say(f"That is a large error: the table is small for so many questions.{fewer}")
     _say_command(
         *("plan", "--domain", str(paths.domain), "--marginals", str(order), "--n", str(n)),
         *("--epsilon", f"{recommended:g}", "--delta", f"{DELTA:g}"),
