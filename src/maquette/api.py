@@ -24,7 +24,7 @@ from maquette.owner import Table
 from maquette.progress import SILENT, Progress, Report, followed_by
 from maquette.queries.base import Queries
 from maquette.queries.combinations import COMBINATIONS
-from maquette.releasing import parts, planning
+from maquette.releasing import means, parts, planning
 from maquette.releasing.certify import (
     can_be_certified,
     certify,
@@ -48,6 +48,7 @@ from maquette.results.binding import bind
 from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.release import Release, with_distance
 from maquette.results.statements import Account, Certificate, ClassCertificate, Spending
+from maquette.results.sums import ColumnSum
 from maquette.samplers.draw import EXACT_DRAWS
 
 __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
@@ -170,12 +171,23 @@ class _Done:
     outcome: Outcome
     certificate: Certificate | None
     classes: tuple[ClassCertificate, ...] = ()
+    sums: tuple[ColumnSum, ...] = ()
 
 
 def run(curator: Curator, choice: Choice, *, key: str, progress: Progress = SILENT) -> _Done:
-    """The mechanism, then the certificate, both through the same gate."""
+    """The mechanism, the sums of columns, then the certificate, all through the same gate."""
     request = choice.request
     outcome = choice.prepared.run(curator, rng=generator(key), progress=progress)
+    paid = means.measure(curator, request.queries, price=request.sums_price) if request.sums_price else ()
+    done = _certified(curator, choice, outcome, key=key, progress=progress)
+    return replace(done, sums=tuple(ColumnSum.of(column) for column in paid))
+
+
+def _certified(
+    curator: Curator, choice: Choice, outcome: Outcome, *, key: str, progress: Progress = SILENT
+) -> _Done:
+    """What a mechanism has made, with its certificates."""
+    request = choice.request
     outcome = expanded(outcome, request.merged)
     outcome = postprocess.meeting(outcome, request.queries, key=key)
     if not request.queries.count:
@@ -306,6 +318,7 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
         guarantee=outcome.guarantee,
         certificate=done.certificate,
         certificates=done.classes,
+        sums=done.sums,
         database=outcome.database,
         model=outcome.model,
         deviations=outcome.deviations,

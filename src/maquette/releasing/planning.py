@@ -22,7 +22,7 @@ from maquette.mechanisms import postprocess, shape
 from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Task
 from maquette.progress import Stage
 from maquette.queries.base import Queries
-from maquette.releasing import parts
+from maquette.releasing import means, parts
 from maquette.releasing.certify import (
     CLASS_SHARE,
     MAY_COST,
@@ -524,7 +524,8 @@ def _task(
     _check.one_of(POSTS, post=post)
     _check.fraction_or_zero(certificate=certificate)
     share = Fraction(str(certificate))
-    units, _ = split_units(budget.row_units(rows_of(persons)), [1 - share, share])
+    sums = means.share_of(queries) * (1 - share)
+    units, *_ = split_units(budget.row_units(rows_of(persons)), [1 - share - sums, share, sums])
     if units < 1:
         raise ParameterError(f"the budget {budget} is too small to be divided")
     return Task(shape.merged(queries).queries, relation, budget.unit, Fraction(units, UNITS), beta, post)

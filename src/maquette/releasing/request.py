@@ -20,6 +20,7 @@ from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
 from maquette.queries.merging import Merged
+from maquette.releasing import means
 from maquette.releasing.certify import CLASS_SHARE, SHARE, WORKLOAD
 
 WORDS = (WORKLOAD, *COMBINATIONS, *CLASSES)
@@ -142,18 +143,27 @@ class Request:
         """For the certificates of classes of questions; with `prices` never above the budget."""
         return self._divided[2]
 
+    @property
+    def sums_price(self) -> Fraction:
+        """For the sums of columns that have a unit; with all others never above the budget."""
+        return self._divided[3]
+
     def price_of_classes(self, some: int) -> Fraction:
         """The part of that for some of the certificates: each of them has noise of one deviation."""
         units = int(self.class_price * UNITS)
         return Fraction(units * some // len(self.bought), UNITS)
 
     @property
-    def _divided(self) -> tuple[Fraction, Fraction, Fraction]:
+    def _divided(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         whole = self.share if self.certificate is None else self.certificate
         share, classes = Fraction(str(whole)), Fraction(str(CLASS_SHARE)) if self.bought else Fraction(0)
         units = self.budget.row_units(rows_of(self.persons))
-        rest, certificate, more = split(units, [1 - share - classes, share, classes])
-        return Fraction(rest, UNITS), Fraction(certificate, UNITS), Fraction(more, UNITS)
+        sums = (
+            Fraction(0) if self.weight is not None else means.share_of(self.queries) * (1 - share - classes)
+        )
+        parts = split(units, [1 - share - classes - sums, share, classes, sums])
+        rest, certificate, more, columns = (Fraction(part, UNITS) for part in parts)
+        return rest, certificate, more, columns
 
     @property
     def certificates(self) -> int:
