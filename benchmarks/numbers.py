@@ -1,8 +1,8 @@
 """Means of numeric columns: by equal cells alone, and by bounds and a unit, beside the true ones.
 
 All pairs of Adult (48,842 records, 14 columns) at epsilon 1, delta 1e-9. In `cells` its domain is as a first user has
-it; in `unit` every numeric column has its bounds and whole numbers as its unit instead of bins. Three releases each: the
-figures are those of one, the mean stated error, and the mean and largest distance from the truth.
+it; in `unit` every numeric column has its bounds and whole numbers as its unit instead of bins. Three releases each:
+the figures are those of one, the mean stated error, and the mean and largest distance from the truth.
 """
 
 from __future__ import annotations

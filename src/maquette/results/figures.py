@@ -142,11 +142,11 @@ class Grouping(Groups):
         """The mean or the sum of all declared values, by the noise of its own sum."""
         release = self.release
         beta = release.beta * release.knowledge.part_of_beta
-        known = sums.Records(
+        size = sums.Records(
             *self._size, release.size.public, variance_of_records(release.size, release.model)
         )
         state = sums.mean_of if figure == "mean" else sums.sum_of
-        between = state(column, self.domain[column.name], known, beta=beta)
+        between = state(column, self.domain[column.name], size, beta=beta)
         return Figures(*(np.array([end]) for end in (between.value, between.lower, between.upper)))
 
     def _filtered(self, item: Item, text: str) -> tuple[Figures, list[str]]:
