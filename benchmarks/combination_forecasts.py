@@ -22,8 +22,11 @@ from benchmarks.class_certificates import ledger_of
 from benchmarks.class_forecasts import MAX_QUERIES, half_unordered
 from maquette.core.any_order import Family, Statistic, largest_errors
 from maquette.core.combinations import axes_of
+from maquette.core.rows.engine import typical_errors
+from maquette.core.typical import TypicalQuestion
 from maquette.owner import engine_of
 from maquette.queries.combinations import COMBINATIONS
+from maquette.queries.typical import TYPICAL
 from maquette.releasing.certify import USEFUL
 
 COUNT = 60
@@ -37,7 +40,8 @@ def run(data: Path | None) -> list[dict[str, Any]]:
     del data
     from benchmarks.__main__ import RESULTS, append_each
 
-    done = {figure["seed"] for figure in calibrate.figures(RESULTS / "combination_forecasts.jsonl")}
+    seen = calibrate.figures(RESULTS / "combination_forecasts.jsonl")
+    done = {figure["seed"] for figure in seen if "often" in figure}
     append_each("combination_forecasts", simulated([seed for seed in range(COUNT) if seed not in done]))
     return []
 
@@ -73,7 +77,21 @@ def simulate(case: calibrate.Case) -> dict[str, Any]:
     errors = largest_errors(axes, records, released.codes, list(statistics.values()), times=times)
     ranked = mq.plan(queries, n=case.n, epsilon=case.epsilon, delta=case.delta, mechanisms=["sculpt"])
     shares = {name: float(f"{error / case.n:.4g}") for name, error in zip(statistics, errors, strict=True)}
-    return asdict(case) | {"expected": ranked.forecasts[0].expected, "combinations": shares}
+    expected = {"expected": ranked.forecasts[0].expected}
+    return asdict(case) | expected | {"combinations": shares, "often": often(table, release)}
+
+
+def often(table: mq.Table, release: mq.Release) -> dict[str, float]:
+    """What questions and tables of every kind are off by typically, as shares of the records."""
+    assert release.distribution is not None
+    released, engine, rng = release.distribution.rows(), engine_of(table), np.random.default_rng(1)
+    asked = {
+        name: kind.statistic(table.domain, released, rng=rng, chance=1e-4) for name, kind in TYPICAL.items()
+    }
+    found = {name: one for name, one in asked.items() if one is not None}
+    question = TypicalQuestion.of(table.domain, released, list(found.values()))
+    errors = typical_errors(engine, question) / engine.size()
+    return {name: float(f"{error:.4g}") for name, error in zip(found, errors, strict=True)}
 
 
 def fit(figures: Sequence[dict[str, Any]]) -> dict[str, tuple[float, float, float]]:
@@ -92,6 +110,21 @@ def fit(figures: Sequence[dict[str, Any]]) -> dict[str, tuple[float, float, floa
         constant, cells, expected = np.linalg.lstsq(rows, errors, rcond=None)[0].round(3)
         typical[name] = (float(constant), float(cells), float(expected))
     return typical
+
+
+def fit_often(figures: Sequence[dict[str, Any]]) -> dict[str, tuple[float, float, float]]:
+    """The same for what questions and tables are off by typically, by the expected error alone."""
+    often: dict[str, tuple[float, float, float]] = {}
+    for name in TYPICAL:
+        seen = [f for f in figures if f["expected"] < USEFUL and f.get("often", {}).get(name, 0) > 0]
+        rows = np.array([(1.0, math.log(f["expected"])) for f in seen])
+        errors = np.log([f["often"][name] for f in seen])
+        constant, expected = np.linalg.lstsq(rows, errors, rcond=None)[0].round(3)
+        apart = np.exp(errors - rows @ [constant, expected])
+        low, high = np.quantile(apart, [0.05, 0.95]).round(2)
+        print(f"{name}: {len(seen)} tables, nine of ten within {low} to {high}")
+        often[name] = (float(constant), 0.0, float(expected))
+    return often
 
 
 def spread(
@@ -122,6 +155,8 @@ def main() -> None:
     for name, constants in typical.items():
         print(f'    "{name}": {constants},')
     print(f"{len(figures)} tables, nine of ten within {spread(figures, typical)}")
+    for name, constants in fit_often(figures).items():
+        print(f'    "{name}": {constants},')
 
 
 if __name__ == "__main__":

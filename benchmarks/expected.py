@@ -29,6 +29,7 @@ from maquette.core.budget import Unit
 from maquette.domain import Relation
 from maquette.mechanisms.base import TYPICAL_ROWS, Task
 from maquette.releasing import planning
+from maquette.releasing.plan import decided
 from maquette.releasing.request import Request
 from maquette.sculpt import allocation
 from maquette.sculpt.allocation import BinnedRegime, DenseRegime, attribute_sets
@@ -64,18 +65,14 @@ def collect(data: Path, families: Path, stored: Path) -> Iterator[Point]:
 def _point(made: tables.Made, name: str, workload: cells.Workload, n: int, ours: dict[str, Any]) -> Point:
     k = min(workload.k, len(made.domain))
     queries, _ = tables.workload(made.domain, k)
-    request = Request.of(
-        queries,
+    request = Request(
+        queries=queries,
         epsilon=workload.epsilon,
         delta=cells.DELTA,
         mechanism=cells.OURS,
         beta=0.05,
-        groups=False,
-        rows=None,
-        post="auto",
-        typical_rows=TYPICAL_ROWS,
     )
-    task = planning.decide(planning.choose(request), n=TYPICAL_ROWS).prepared.task
+    task = decided(planning.plan_of(request), n=TYPICAL_ROWS).prepared.task
     return {
         "table": name,
         "half": cells.half_of(name),

@@ -8,8 +8,9 @@ observables in worlds that refuse and fail, whole releases.
 
 - *Outside*: a leak found by any check is a failure of the principle. A package that no longer runs is none: its
   neighbours fail alike.
-- *Inside*: noticed is a leak, or a package that does not run. Others are run through the unit tests that name the
-  module, up to `--limit` processor seconds; what survives these too, or has not come to their end, is listed.
+- *Inside*: a mutant is run through the unit tests of its module first, those that `core/README.md` names for its file
+  before others that name it, up to `--limit` processor seconds; then through as many seconds of checks, where it is
+  known which run through its line. What survives, or has not come to their end, is listed.
 
 What was found is kept in `.mutants.jsonl`, and the same command goes on where it ended.
 
@@ -44,7 +45,8 @@ COUNT = 200
 FOUND = ROOT / ".mutants.jsonl"
 REACHED = ROOT / ".reached" / "battery.db"
 TESTS = ROOT / "tests"
-MAX_FILES = 10
+CORE = ROOT / "src" / "maquette" / "core" / "README.md"
+MAX_FILES = 4
 """Files of unit tests that a mutant is run through."""
 NOT_RUN = ("vault/test_spark.py", "web/", "lessons/", "surface/test_wheel.py", "surface/test_repository.py")
 
@@ -127,8 +129,15 @@ def _child(mutant: Mutant, names: Sequence[str], said: Path, seconds: float) -> 
         os._exit(0)
 
 
+def named_tests(mutant: Mutant) -> list[str]:
+    """The files of tests that the README of the core names for a module."""
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| [^|]+ \| ([^|]+) \|$", CORE.read_text("utf-8"), re.MULTILINE)
+    tests = {f"core/{path}": re.findall(r"`([\w/]+\.py)`", words) for path, words in rows}
+    return [f"tests/{test}" for test in tests.get(mutant.path, ())]
+
+
 def unit_tests(mutant: Mutant) -> list[str]:
-    """Files of tests of a module: called after it, naming it, or of its folder and naming its names."""
+    """Files of tests of a module: named for it, called after it, naming it, or of its folder and naming its names."""
     module = Path(mutant.path).with_suffix("").as_posix()
     package, _, name = module.rpartition("/")
     dotted = f"maquette.{package.replace('/', '.')}" if package else "maquette"
@@ -151,14 +160,15 @@ def unit_tests(mutant: Mutant) -> list[str]:
             -used,
         )
 
-    chosen = sorted(texts, key=order)[:MAX_FILES]
-    return [path.relative_to(ROOT).as_posix() for path in chosen]
+    others = [path.relative_to(ROOT).as_posix() for path in sorted(texts, key=order)]
+    return list(dict.fromkeys([*named_tests(mutant), *others]))[:MAX_FILES]
 
 
 class Trial:
     """Tries mutants; remembers what was found, also of earlier runs."""
 
-    def __init__(self, battery: Battery, *, limit: float) -> None:
+    def __init__(self, battery: Battery | None, *, limit: float) -> None:
+        """Without a battery mutants are run through unit tests alone."""
         self._battery, self._limit = battery, limit
         self._passing, self._failing = set[str](), set[str]()
         lines = FOUND.read_text("utf-8").splitlines() if FOUND.exists() else []
@@ -176,14 +186,21 @@ class Trial:
         return self._found[key]
 
     def _try(self, mutant: Mutant, *, inside: bool) -> dict[str, Any]:
-        names = self._battery.of(mutant)
-        found = try_checks(mutant, names, seconds=120) if names else {}
-        for how in ("leak", "out of time", "broken"):
+        units = self._try_units(mutant) if inside else None
+        if units is not None and units["outcome"] == UNIT_TESTS:
+            return units | {"checks": 0}
+        names = [] if self._battery is None else self._battery.of(mutant)
+        found = try_checks(mutant, names, seconds=self._limit if inside else 120) if names else {}
+        for how in ("leak", "broken") if inside else ("leak", "out of time", "broken"):
             for name, (ended, words) in found.items():
                 if ended == how:
                     return {"outcome": how, "by": name, "words": words, "checks": len(names)}
-        if inside:
-            return self._try_units(mutant) | {"checks": len(names)}
+        if units is not None:
+            return (
+                units
+                | {"checks": len(names)}
+                | ({"outcome": UNDECIDED, "limit": self._limit} if found else {})
+            )
         return {"outcome": "holds" if names else "not reached", "checks": len(names)}
 
     def _try_units(self, mutant: Mutant) -> dict[str, Any]:
@@ -197,10 +214,10 @@ class Trial:
             if ended.code is None:
                 return {"outcome": UNDECIDED, "by": f"{len(tests)} files cut off", "limit": self._limit}
             if ended.failed is None:  # all passed, none was there, or pytest itself could not run
-                how = "survives" if ended.code in (0, 5) else "unit tests"
+                how = "survives" if ended.code in (0, 5) else UNIT_TESTS
                 return {"outcome": how, "by": f"{len(tests)} files, code {ended.code}"}
             if self._passes(ended.failed):
-                return {"outcome": "unit tests", "by": ended.failed}
+                return {"outcome": UNIT_TESTS, "by": ended.failed}
 
     def _passes(self, test: str) -> bool:
         """Does a test (or a file, when it is loaded) pass without any change?"""
@@ -214,9 +231,10 @@ class Trial:
         return False
 
 
+UNIT_TESTS = "unit tests"
 UNDECIDED = "undecided"
 """Not noticed by a check of privacy, nor by as many unit tests as there was time for."""
-NOTICED = ("leak", "broken", "out of time", "unit tests")
+NOTICED = ("leak", "broken", UNIT_TESTS)
 """Outcomes of a mutant inside that is caught."""
 
 
@@ -224,10 +242,8 @@ def measure(where: str, count: int, *, minutes: float, limit: float) -> dict[str
     """Mutants of one side, as many as the minutes allow: how each ended."""
     warm_up()
     inside = where == "inside"
-    trial, group = (
-        Trial(Battery(REACHED), limit=limit),
-        drawn(trusted() if inside else others(), count, key=where),
-    )
+    trial = Trial(Battery(REACHED) if REACHED.exists() or not inside else None, limit=limit)
+    group = drawn(trusted() if inside else others(), count, key=where)
     begin, outcomes = time.monotonic(), list[dict[str, Any]]()
     for number, mutant in enumerate(group, start=1):
         if time.monotonic() - begin > 60 * minutes:

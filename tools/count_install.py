@@ -24,6 +24,10 @@ LIMIT = 900
 """Megabytes of the base: libraries that are installed without an extra."""
 
 BASE = {
+    "annotated-types": (
+        "bounds of the fields of requests",
+        "pydantic's own fields, which load it at the start",
+    ),
     "jinja2": (
         "pages of reports and of the service",
         "texts put together by hand, which escape what one remembers to",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
 LIMIT = 45_000
-GENERATED = frozenset(["reference.md", "theorems.md"])
+GENERATED = frozenset(["cli.md", "reference.md", "theorems.md"])
 """Pages that programs write. Of other pages what stands between the marks of a program is left out."""
 WRITTEN = re.compile(r"<!-- [\w ]+: written by tools/.*?<!-- end of [\w ]+ -->", re.DOTALL)
 

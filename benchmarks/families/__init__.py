@@ -1,6 +1,6 @@
 """`sculpt` beside everything it could lose to, on tables that nobody tuned it for: a harness against overfitting.
 
-72 generated tables (`generators.py`) and those of a folder, in two fixed halves: even variants and the tables that
+78 generated tables (`generators.py`) and those of a folder, in two fixed halves: even variants and the tables that
 constants were chosen on before are for tuning, odd variants and the other tables for judging. A change is chosen on the
 tuning half and reports its judging half once, at the end. A cell is a table with a workload: `2@1` is all two-way
 marginals at epsilon 1 and delta 1e-9, `2@1-pure` without a delta. Every cell is measured with four seeds through a fast

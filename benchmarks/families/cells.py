@@ -20,10 +20,11 @@ import maquette
 from benchmarks import tables
 from benchmarks.families import generators
 from benchmarks.families.double import FastCurator, StoredCounts, engine_of
+from benchmarks.families.ranges import range_errors
 from maquette.api import _decided
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess
-from maquette.mechanisms.base import TYPICAL_ROWS, Outcome
+from maquette.mechanisms.base import Outcome
 from maquette.models.answers import Answers, answer_from
 from maquette.queries.marginals import Marginals
 from maquette.releasing import planning
@@ -151,38 +152,35 @@ def release(table: Loaded, workload: Workload, mechanism: str, seed: int) -> tup
     The mechanism gets what such a release leaves it: certificates are priced as the planner decides, and not measured.
     """
     queries, _, _ = table.workload(workload.k)
-    request = Request.of(
-        queries,
+    request = Request(
+        queries=queries,
         epsilon=workload.epsilon,
         delta=0.0 if workload.pure else DELTA,
         mechanism=mechanism,
         beta=0.05,
-        groups=False,
-        rows=None,
-        post="auto",
-        typical_rows=TYPICAL_ROWS,
     )
-    choice = planning.choose(request)
+    plan = planning.plan_of(request)
     curator = FastCurator(
         table.counts,
-        budget=choice.request.budget,
+        budget=plan.budget,
         relation=Relation.ADD_REMOVE,
         seed=[seed, workload.k, int(workload.pure)],
     )
-    choice = _decided(curator, choice)
+    plan = _decided(curator, plan)
     rng = np.random.default_rng([seed, 7])
-    outcome = choice.prepared.run(curator, rng=rng, progress=lambda _what, _share: None)
-    outcome = postprocess.expanded(outcome, choice.request.merged)
+    outcome = plan.prepared.run(curator, rng=rng, progress=lambda _what, _share: None)
+    outcome = postprocess.expanded(outcome, plan.request.merged)
     return postprocess.meeting(outcome, queries, key="families"), curator
 
 
 def errors(table: Loaded, workload: Workload, outcome: Outcome) -> dict[str, float]:
-    """Largest error and mean L1 of the answers, and of the rows where there are any."""
+    """Largest error and mean L1 of the answers, and of the rows where there are any; of these ranges, too."""
     queries, _, exact = table.workload(workload.k)
     found = _errors("answers", outcome.answers, exact, table.n, len(queries.margins))
     if outcome.database is not None:
         rows = answer_from(outcome.database, queries)
         found |= _errors("rows", rows, exact, table.n, len(queries.margins))
+        found |= range_errors(table.counts, outcome.database)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Generated tables, twelve kinds of six each, by fixed seeds: nothing is stored.
+"""Generated tables, thirteen kinds of six each, by fixed seeds: nothing is stored.
 
 A kind is one sort of structure that real tables have. Its six tables differ in records (500 to a million), columns,
 sizes of attributes and strength. A generator gets a random source, n and the number of the variant, and returns codes
@@ -7,6 +7,7 @@ and sizes of its columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -220,10 +221,34 @@ def ordered(rng: np.random.Generator, n: int, variant: int) -> Columns:
     return columns
 
 
+def dates(rng: np.random.Generator, n: int, variant: int) -> Columns:
+    """A long ordered column: others change at a point of it, are missing before one, or follow the seasons."""
+    size = (366, 100, 1_000, 200, 500, 150)[variant]
+    day = np.minimum((size * rng.beta(1.2, 1.0, n)).astype(np.int64), size - 1)
+    columns: Columns = [(day, size)]
+    for number, codes in enumerate(_sizes(rng, 6 + variant % 3, 2, 9)):
+        point = int(size * rng.uniform(0.2, 0.8))
+        before, after = _laws(rng, 2, codes, 0.7)
+        match number % 3:
+            case 0:  # a change point
+                columns.append(
+                    (_chosen(rng, np.array([before, after]), (day >= point).astype(np.int64)), codes)
+                )
+            case 1:  # asked from a date on
+                answer = 1 + _chosen(rng, after[None], np.zeros(n, dtype=np.int64))
+                columns.append((np.where(day < point, 0, answer), codes + 1))
+            case _:  # seasonal shares
+                turns = 2 * np.linspace(0.0, 1.0, size, endpoint=False) + rng.random()
+                share = (1 + np.sin(2 * math.pi * turns)) / 2
+                laws = share[:, None] * before + (1 - share[:, None]) * after
+                columns.append((_chosen(rng, laws, day), codes))
+    return columns
+
+
 KINDS: dict[str, Generator] = {
     make.__name__: make
     for make in (
-        tree, clique, mixture, tied, missing, twins, tails, spikes, binary, large, parity, ordered,
+        tree, clique, mixture, tied, missing, twins, tails, spikes, binary, large, parity, ordered, dates,
     )
 }  # fmt: skip
 

@@ -17,21 +17,25 @@ from maquette.core.events import Receipt
 from maquette.core.measurement import Size
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess
-from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome
+from maquette.mechanisms.base import Mechanism, Outcome
 from maquette.mechanisms.postprocess import expanded
 from maquette.models.answers import generator
 from maquette.owner import Table
 from maquette.progress import SILENT, Progress, Report, followed_by
 from maquette.queries.base import Queries
+from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
-from maquette.releasing import means, parts, planning
+from maquette.queries.quality import ANY_MEAN, numbers_of
+from maquette.queries.typical import TYPICAL
+from maquette.releasing import means, parts
 from maquette.releasing.certify import (
     can_be_certified,
     certify,
     certify_classes,
     certify_combinations,
     certify_draw,
-    share_of_beta,
+    certify_group_means,
+    certify_typical,
 )
 from maquette.releasing.payment import (
     bill_of,
@@ -40,18 +44,25 @@ from maquette.releasing.payment import (
     pay,
     warn_if_weak,
 )
-from maquette.releasing.planning import Choice, plan, required
-from maquette.releasing.ranking import Plan
+from maquette.releasing.plan import LARGEST_ERROR, Plan, decided
+from maquette.releasing.planning import UNUSED_DELTA, check_memory, plan, plan_of, required, ways_of
+from maquette.releasing.ranking import Comparison
 from maquette.releasing.request import Request
-from maquette.requests import Payer
+from maquette.requests import TYPICAL_ROWS, Payer, ReleaseRequest
 from maquette.results.binding import bind
 from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.release import Release, with_distance
-from maquette.results.statements import Account, Certificate, ClassCertificate, Spending
+from maquette.results.statements import (
+    Account,
+    Certificate,
+    ClassCertificate,
+    QualityCertificate,
+    Spending,
+)
 from maquette.results.sums import ColumnSum
 from maquette.samplers.draw import EXACT_DRAWS
 
-__all__ = ["Plan", "open_ledger", "plan", "release", "required"]
+__all__ = ["Comparison", "open_ledger", "plan", "release", "required"]
 
 UNCERTIFIED = (
     "no certificate was bought: by public numbers the guarantee was expected to state less than it would"
@@ -105,40 +116,51 @@ def release(
         errors. `rows` is the size of the small database: a number, or "small" for the fewest rows that still keep the
         largest error (`sculpt`).
     """
-    request = Request.of(
-        queries,
+    request = ReleaseRequest(
         epsilon=epsilon,
         delta=delta,
         relation=relation,
         mechanism=mechanism,
         beta=beta,
+        accounting=accounting,
         certificate=certificate,
         groups=groups,
         rows=rows,
         post=post,
         typical_rows=typical_rows,
         weight=weight,
-        persons=table.persons,
-        lists_records=table.lists_records,
     )
     payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
+    return release_of(table, queries, request, payer, progress=progress)
+
+
+def release_of(
+    table: Table,
+    queries: Queries,
+    wish: ReleaseRequest,
+    payer: Payer,
+    *,
+    progress: Progress | Report | None = None,
+) -> Release:
+    """The release that is asked for: planned, paid, run and stated."""
+    request = Request.of(queries, wish, persons=table.persons, lists_records=table.lists_records)
     watcher = followed_by(progress)
     warn_if_weak(request.budget)
-    with find_payer(table, payer, relation=request.relation) as till:
-        ways = None  # an accounting that is asked for counts the delta of a ledger that is made
-        if till.ledger is not None or accounting is None:
-            ways = planning.ways_of(request, till.ledger, total=payer.total(request.budget), key=key)
-        choice = planning.choose(request, accounting=till.accounting or accounting, ways=ways)
-        planning.check_memory(choice, limit=table.memory_limit)
-        budget, name = choice.request.budget, key or choice.request.key
-        total = payer.total(budget if budget.delta else request.budget)
-        book = till.open(parts.split(total, request.budget, budget))
-        curator = Curator(table, book, key=name, budget=budget, draws=EXACT_DRAWS, watch=_watched(watcher))
-        with pay(book, bill_of(choice.request, name, choice.prepared)) as payment:
-            choice = _decided(curator, choice)
-            watcher.expect(planning.stages(choice))
-            done = run(curator, choice, key=name, progress=watcher)
-        result = finish(choice, done, book, payment.settle(), watermark=curator.watermark)
+    with find_payer(table, payer, relation=request.between) as till:
+        ways = ways_of(request, till.ledger, total=payer.total(request.budget), key=payer.key)
+        plan = plan_of(*ways)
+        check_memory(plan, limit=table.memory_limit)
+        total = payer.total(plan.budget if plan.budget.delta else request.budget)
+        book = till.open(parts.split(total, request.budget, plan.budget))
+        name = payer.key or plan.request.key
+        curator = Curator(
+            table, book, key=name, budget=plan.budget, draws=EXACT_DRAWS, watch=_watched(watcher)
+        )
+        with pay(book, bill_of(plan, name)) as payment:
+            plan = _decided(curator, plan)
+            watcher.expect(plan.stages)
+            done = run(curator, plan, key=name, progress=watcher)
+        result = finish(plan, done, book, payment.settle(), watermark=curator.watermark)
         bind(book, result, key=name)
         return result
 
@@ -152,18 +174,18 @@ def _watched(progress: Progress) -> Callable[[int], None] | None:
     )
 
 
-def _decided(curator: Curator, choice: Choice) -> Choice:
-    """The choice with everything that goes by the number of records: a public one, or one that is paid for first.
+def _decided(curator: Curator, plan: Plan) -> Plan:
+    """The plan with everything that goes by the number of records: a public one, or one that is paid for first.
 
     What records weigh is asked for by the mechanism; a guess decides until then.
     """
-    request, price = choice.request, choice.prepared.size_price
-    if request.relation is Relation.REPLACE_ONE and request.weight is None:
-        return planning.decide(choice, n=curator.size(price=Fraction(0)).divisor)
-    if not price or choice.prepared.is_constant:
-        return planning.decide(choice, n=request.typical_rows)
+    request, price = plan.request, plan.prepared.size_price
+    if request.between is Relation.REPLACE_ONE and request.weight is None:
+        return decided(plan, n=curator.size(price=Fraction(0)).divisor)
+    if not price or plan.prepared.is_constant:
+        return decided(plan, n=request.typical_rows)
     size = curator.size(price=price)
-    return planning.decide(choice, n=size.divisor, size=size)
+    return decided(plan, n=size.divisor, size=size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,48 +193,46 @@ class _Done:
     outcome: Outcome
     certificate: Certificate | None
     classes: tuple[ClassCertificate, ...] = ()
+    quality: tuple[QualityCertificate, ...] = ()
     sums: tuple[ColumnSum, ...] = ()
 
 
-def run(curator: Curator, choice: Choice, *, key: str, progress: Progress = SILENT) -> _Done:
+def run(curator: Curator, plan: Plan, *, key: str, progress: Progress = SILENT) -> _Done:
     """The mechanism, the sums of columns, then the certificate, all through the same gate."""
-    request = choice.request
-    outcome = choice.prepared.run(curator, rng=generator(key), progress=progress)
-    paid = means.measure(curator, request.queries, price=request.sums_price) if request.sums_price else ()
-    done = _certified(curator, choice, outcome, key=key, progress=progress)
+    outcome = plan.prepared.run(curator, rng=generator(key), progress=progress)
+    price = plan.prices.sums
+    paid = means.measure(curator, plan.request.queries, price=price) if price else ()
+    done = _certified(curator, plan, outcome, key=key, progress=progress)
     return replace(done, sums=tuple(ColumnSum.of(column) for column in paid))
 
 
-def _certified(
-    curator: Curator, choice: Choice, outcome: Outcome, *, key: str, progress: Progress = SILENT
-) -> _Done:
+def _certified(curator: Curator, plan: Plan, outcome: Outcome, *, key: str, progress: Progress) -> _Done:
     """What a mechanism has made, with its certificates."""
-    request = choice.request
+    request = plan.request
     outcome = expanded(outcome, request.merged)
     outcome = postprocess.meeting(outcome, request.queries, key=key)
     if not request.queries.count:
         return _Done(outcome, None)
     if request.unused_delta:
-        outcome = replace(outcome, notes=(*outcome.notes, planning.UNUSED_DELTA))
-    certified, left_out = bool(request.prices[1]), planning.classes_left_out(choice)
+        outcome = replace(outcome, notes=(*outcome.notes, UNUSED_DELTA))
+    certified, left_out = bool(plan.prices.workload), plan.classes_left_out
     if left_out:
         outcome = replace(outcome, notes=(*outcome.notes, _too_few(left_out, outcome.size)))
-    if not certified and request.certificate is None:
+    if not certified and request.share is None:
         outcome = replace(outcome, notes=(*outcome.notes, UNCERTIFIED))
-    if not certified and not request.bought:
+    if not plan.certificates:
         return _Done(outcome, None)
-    progress(planning.LARGEST_ERROR, 0.0)
-    certificate = _certify(curator, request, outcome) if certified else None
-    done = _with_classes(curator, request, outcome, certificate)
-    progress(planning.LARGEST_ERROR, 1.0)
+    progress(LARGEST_ERROR, 0.0)
+    certificate = _certify(curator, plan, outcome) if certified else None
+    done = _with_classes(curator, plan, outcome, certificate, key=key)
+    progress(LARGEST_ERROR, 1.0)
     return done
 
 
-def _certify(curator: Curator, request: Request, outcome: Outcome) -> Certificate:
+def _certify(curator: Curator, plan: Plan, outcome: Outcome) -> Certificate:
     """Over the listed answers, or by the score of a drawn database."""
-    queries, size, price = request.queries, outcome.size, request.prices[1]
-    beta = share_of_beta(request.beta, request.certificates) if request.bought else request.beta
-    decided = _is_decided_by_size(request, outcome)
+    queries, size, price = plan.request.queries, outcome.size, plan.prices.workload
+    by_size = _is_decided_by_size(plan, outcome)
     if outcome.scored_draw is not None:
         certificate = certify_draw(
             curator,
@@ -220,8 +240,8 @@ def _certify(curator: Curator, request: Request, outcome: Outcome) -> Certificat
             outcome.scored_draw,
             size=size,
             price=price,
-            beta=beta,
-            decided_by_size=decided,
+            beta=plan.beta,
+            decided_by_size=by_size,
         )
     else:
         certificate = certify(
@@ -230,55 +250,67 @@ def _certify(curator: Curator, request: Request, outcome: Outcome) -> Certificat
             outcome.answers,
             size=size,
             price=price,
-            beta=beta,
-            certificates=request.certificates if request.bought else 1,
+            beta=plan.beta,
+            certificates=plan.certificates,
             model=outcome.model,
-            by_group=request.groups,
-            decided_by_size=decided,
+            by_group=plan.request.groups,
+            decided_by_size=by_size,
         )
-    return replace(certificate, beta=request.beta)  # what all certificates hold with together
+    return replace(certificate, beta=plan.request.beta)  # what all certificates hold with together
 
 
-def _is_decided_by_size(request: Request, outcome: Outcome) -> bool:
+def _is_decided_by_size(plan: Plan, outcome: Outcome) -> bool:
     """Did the very number of records that answers are shares of decide what is bought? Some ask for it once more."""
-    return request.decided_by_size and outcome.size is request.size
+    paid = plan.paid_size
+    return paid is not None and paid.decides and outcome.size is paid.size
 
 
 def _with_classes(
-    curator: Curator, request: Request, outcome: Outcome, certificate: Certificate | None
+    curator: Curator, plan: Plan, outcome: Outcome, certificate: Certificate | None, *, key: str
 ) -> _Done:
     """The certificates of classes of questions beside that of the workload."""
-    if not request.bought:
+    names = plan.certificate.classes
+    if not names:
         return _Done(outcome, certificate)
-    distribution = distribution_of(request.queries, outcome.answers, outcome.database)
-    able = [name for name in request.bought if distribution is not None and _is_able(distribution, name)]
+    distribution = distribution_of(plan.request.queries, outcome.answers, outcome.database)
+    able = [name for name in names if distribution is not None and _is_able(distribution, name)]
     combined = [name for name in able if name in COMBINATIONS]
-    by_tables = [name for name in able if name not in COMBINATIONS]
+    typical = [name for name in able if name in TYPICAL]
+    by_tables = [name for name in able if name in CLASSES]
     classes: tuple[ClassCertificate, ...] = ()
     terms: dict[str, Any] = {
         "size": outcome.size,
-        "beta": share_of_beta(request.beta, request.certificates),
-        "together": request.beta,
-        "certificates": request.certificates,
+        "beta": plan.beta,
+        "together": plan.request.beta,
+        "certificates": plan.certificates,
         "model": outcome.model,
-        "decided_by_size": _is_decided_by_size(request, outcome),
+        "decided_by_size": _is_decided_by_size(plan, outcome),
     }
     if distribution is not None and combined:
-        price = request.price_of_classes(len(combined))
+        price = plan.price_of_classes(len(combined))
         classes += certify_combinations(
             curator, combined, distribution, price=price, workload=certificate, **terms
         )
     if distribution is not None and by_tables:
-        price = request.price_of_classes(len(by_tables))
+        price = plan.price_of_classes(len(by_tables))
         classes += certify_classes(curator, by_tables, distribution, price=price, **terms)
-    if left_out := set(request.bought) - {one.name for one in classes}:
+    quality: tuple[QualityCertificate, ...] = ()
+    if distribution is not None and typical:
+        price = plan.price_of_classes(len(typical))
+        quality += certify_typical(curator, typical, distribution, key=key, price=price, **terms)
+    if distribution is not None and ANY_MEAN in able:
+        price = plan.price_of_classes(1)
+        quality += certify_group_means(curator, distribution, price=price, workload=certificate, **terms)
+    if left_out := set(names) - {one.name for one in (*classes, *quality)}:
         outcome = replace(outcome, notes=(*outcome.notes, _uncertified(left_out)))
-    return _Done(outcome, certificate, classes)
+    return _Done(outcome, certificate, classes, quality)
 
 
 def _is_able(distribution: Distribution, name: str) -> bool:
     """Has a released distribution what a class of questions is about?"""
-    if name in COMBINATIONS:
+    if name == ANY_MEAN:
+        return any(numbers_of(distribution.domain, distribution.columns))
+    if name in COMBINATIONS or name in TYPICAL:
         return bool(distribution.columns)
     return can_be_certified(distribution.domain, name, distribution.sets)
 
@@ -297,9 +329,9 @@ def _uncertified(names: Collection[str]) -> str:
     )
 
 
-def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark: str | None) -> Release:
+def finish(plan: Plan, done: _Done, book: Ledger, paid: Entry, *, watermark: str | None) -> Release:
     """Everything public about the run, in one object; made when it was paid in full, however often it is repeated."""
-    request, outcome, key = choice.request, done.outcome, paid.key
+    request, outcome, key = plan.request, done.outcome, paid.key
     is_pure = bool(paid.pure)
     unit = Unit.EPSILON if is_pure else book.budget.unit
     part = book.balance().parts(book.budget.unit)[unit]
@@ -309,8 +341,8 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
     result = Release(
         workload=request.queries,
         answers=outcome.answers,
-        mechanism=choice.mechanism.name,
-        relation=request.relation,
+        mechanism=plan.mechanism.name,
+        relation=request.between,
         persons=request.persons,
         budget=request.budget,
         beta=request.beta,
@@ -319,6 +351,7 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
         certificate=done.certificate,
         certificates=done.classes,
         sums=done.sums,
+        quality=done.quality,
         database=outcome.database,
         model=outcome.model,
         deviations=outcome.deviations,

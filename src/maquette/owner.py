@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from maquette.accounting.ledger import Ledger
-    from maquette.core.rows.source import SourceCheck
     from maquette.discovery.raw import RawTable
     from maquette.queries.base import Queries
     from maquette.vault.fit import FitReport
+    from maquette.vault.header import SourceCheck
     from maquette.vault.readers import ReadOptions
 
 

@@ -401,7 +401,7 @@ def check_answers(connection: sqlite3.Connection, ledger: Ledger) -> int:
 
 def check_receipt(path: Path, ledger: Ledger) -> str:
     """The receipt beside the ledger: what its newer half knows, the ledger holds."""
-    if not path.exists():
+    if not path.exists() or path.stat().st_size < 2**13:
         return "no receipt is beside it, so an older copy would not be noticed"
     data, what, halves = regular(path, 2**14).read_bytes(), "the receipt beside the ledger", dict[int, Any]()
     for half in (data[: 2**13], data[2**13 :]):

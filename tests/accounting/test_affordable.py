@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from maquette.accounting.charges import affordable_epsilon, release_cost, what_fits
 from maquette.accounting.ledger import Ledger
-from maquette.core.budget import (
-    DIGITS,
-    Budget,
-    Cost,
-    affordable_epsilon,
-    epsilon_for_units,
-    percent_of,
-    release_cost,
-    what_fits,
-)
+from maquette.core.budget import DIGITS, Budget, Cost, epsilon_for_units, percent_of
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, ParameterError
 

@@ -11,10 +11,11 @@ import pytest
 
 import maquette as mq
 from maquette.accounting import SLACK_UNITS, UNITS, Budget, Cost
+from maquette.accounting.charges import share_of_slack
 from maquette.accounting.ledger import Ledger
 from maquette.core import budget as unit_module
 from maquette.core import events, prices
-from maquette.core.budget import Unit, share_of_slack
+from maquette.core.budget import Unit
 from maquette.core.curator import Curator
 from maquette.core.forms import Sensitivity
 from maquette.core.laws import NoiseRequest

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from maquette.accounting import UNITS, Budget, Cost, LaplaceEvent
+from maquette.accounting.charges import pure_costs, release_costs
 from maquette.accounting.ledger import Ledger, Record
-from maquette.core.budget import charged, pure_costs, release_costs
+from maquette.core.budget import charged
 from maquette.core.events import ComposedEvent, GaussianEvent, SelectionEvent, SmoothedEvent
 from maquette.core.laws import NoiseRequest
 from maquette.core.ledger import decide, store, transaction

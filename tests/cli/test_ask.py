@@ -107,6 +107,7 @@ def test_the_prompt_writes_synthetic_rows(desk, tmp_path):
 def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     from maquette.cli import ask as asking
     from maquette.cli import options, prompt
+    from maquette.requests import Payer, SessionRequest
 
     lines = iter(["sex = 'Male'", "sex = 'Male'", "sex = 'Male'", ":quit"])
     agreed = iter([False, True, False, True])  # not the size; the size but not the question; the question
@@ -117,14 +118,12 @@ def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     monkeypatch.setattr(prompt.console, "say", lambda text="": said.append(text))
     _, ledger, table, domain = desk
     asking.ask(
-        source=str(table),
-        domain=domain,
-        privacy=options.Privacy(2.0),
-        payer=options.Payer(str(ledger)),
-        place=options.Place(),
-        persons=options.Persons(),
-        alpha=0.2,
-        quiet=True,
+        table=options.TableFile(source=str(table), domain=domain),
+        wish=SessionRequest(epsilon=2.0, alpha=0.2),
+        questions=asking.Questions(),
+        payer=Payer(ledger=str(ledger)),
+        reading=options.TableReading(),
+        shown=options.Shown(quiet=True),
     )
     assert sum("(paid)" in line for line in said) == 1
     assert next(agreed, None) is None

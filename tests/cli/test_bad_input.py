@@ -367,7 +367,7 @@ def test_an_interrupt_elsewhere_is_clean_too(own, monkeypatch):
     def interrupt(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(release.options.Workload, "read", interrupt)
+    monkeypatch.setattr(release.options, "read_workload", interrupt)
     refused(own.release("--certificate", 0.05), "interrupted", code=130)
 
 
@@ -409,7 +409,7 @@ def test_debugging_shows_everything_and_warns(own, monkeypatch):
     def fail(*_args, **_kwargs):
         raise ZeroDivisionError(CANARY)
 
-    monkeypatch.setattr(release.options.Workload, "read", fail)
+    monkeypatch.setattr(release.options, "read_workload", fail)
     monkeypatch.setenv("MAQUETTE_DEBUG", "1")
     words = ["release", str(own.table), "-d", str(own.domain), "--epsilon", "1"]
     done = CliRunner().invoke(app, words)
@@ -425,6 +425,6 @@ def test_the_canary_check_sees_a_canary(own, monkeypatch):
     def leak(*_args, **_kwargs):
         raise SourceError(f"row 3 holds {CANARY}")
 
-    monkeypatch.setattr(release.options.Workload, "read", leak)
+    monkeypatch.setattr(release.options, "read_workload", leak)
     with pytest.raises(AssertionError):
         own.release()

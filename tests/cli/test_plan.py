@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from maquette.core.budget import Budget, Cost, affordable_epsilon, percent_of, release_cost
+from maquette.accounting.charges import affordable_epsilon, release_cost
+from maquette.core.budget import Budget, Cost, percent_of
 from maquette.domain import Domain
 from maquette.queries import marginals
 from maquette.releasing.planning import plan

@@ -20,8 +20,10 @@ from maquette.core.budget import Budget, Cost
 from maquette.core.class_errors import ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.curator import OnlineCurator
+from maquette.core.group_means import GroupMeans
 from maquette.core.laws import NoiseRequest
 from maquette.core.measurement import EpochTerms, pack, unpack
+from maquette.core.typical import Distance
 from maquette.core.weighting import weighting
 from maquette.domain import Relation
 from maquette.models.answers import Answers
@@ -68,6 +70,7 @@ def outcome_of(test) -> list[np.ndarray]:
     return [np.array([test.far]), np.array([test.value or 0])]
 
 
+NUMBERS = ((0, 1, 2), (), ())
 ROWS = ReleasedRows(TINY.names, np.zeros((2, 3), dtype=np.uint16))
 QUESTIONS = {
     "size": (lambda c: c.size(price=PRICE), lambda r: one(r.value)),
@@ -100,6 +103,14 @@ QUESTIONS = {
     ),
     "combination_errors": (
         lambda c: c.combination_errors(ROWS, [Statistic(Family.CELL, 3)], price=PRICE),
+        lambda r: [r.values],
+    ),
+    "typical_errors": (
+        lambda c: c.typical_errors(ROWS, [Distance((("b",),))], price=PRICE),
+        lambda r: [r.values],
+    ),
+    "group_mean_errors": (
+        lambda c: c.group_mean_errors(ROWS, GroupMeans(NUMBERS, 2), price=PRICE),
         lambda r: [r.values],
     ),
     "draw": (lambda c: drawn(c), halves),

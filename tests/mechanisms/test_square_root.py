@@ -18,7 +18,7 @@ from maquette.mechanisms.square_root import MAX_CELLS, SQUARE_ROOT, reconstructi
 from maquette.mechanisms.tree import TREE
 from maquette.models.fits import tree_widths
 from maquette.queries import marginals, prefixes, ranges
-from maquette.releasing.ranking import Plan, preferred
+from maquette.releasing.ranking import Comparison, preferred
 
 
 def _domain(cells: int, **options: bool) -> Domain:
@@ -136,8 +136,8 @@ def test_auto_takes_it_where_it_is_best():
 
 
 def test_auto_prefers_a_guarantee_where_it_is_as_good():
-    def plan(*forecasts: Forecast) -> Plan:
-        return Plan("w", 1, 100, 1.0, 1e-9, Relation.ADD_REMOVE, 0.05, None, forecasts)
+    def plan(*forecasts: Forecast) -> Comparison:
+        return Comparison("w", 1, 100, 1.0, 1e-9, Relation.ADD_REMOVE, 0.05, None, forecasts)
 
     def one(name: str, guaranteed: float | None, expected: float) -> Forecast:
         return Forecast(name, guaranteed, expected, 1.0, 1.0, True)

@@ -73,7 +73,7 @@ def runs(
         ledger.reserve(
             key, request=f"{i:064x}", tag="release", cost=Cost(budget.total_units), body={}, envelope=True
         )
-        curator = Curator(table, ledger, key=key, budget=budget)
+        curator = Curator(table.for_another_ledger(), ledger, key=key, budget=budget)
         size = curator.size(price=price)
         made = certify(curator, QUERIES, answers, size=size, price=price, beta=BETA, by_group=by_group)
         found.append((made, size))

@@ -15,7 +15,8 @@ from maquette.core.class_errors import gaps, largest_gap
 from maquette.queries.classes import CLASSES
 from maquette.releasing import certify
 from maquette.releasing.certify import share_of_beta
-from maquette.releasing.planning import choose, decide
+from maquette.releasing.plan import decided as plan_on
+from maquette.releasing.planning import plan_of
 from maquette.releasing.request import Request, read_certificate
 from maquette.results.distribution import records
 from maquette.theory import quantiles
@@ -105,8 +106,8 @@ def decided(n, *, epsilon=1.0, queries=PAIRS, **options):
         "typical_rows": n,
         "beta": 0.05,
     }
-    request = Request.of(queries, epsilon=epsilon, delta=1e-6, mechanism="sculpt", **(given | options))
-    return decide(choose(request), n=n).request
+    request = Request(queries=queries, epsilon=epsilon, delta=1e-6, mechanism="sculpt", **(given | options))
+    return plan_on(plan_of(request), n=n)
 
 
 def test_the_released_number_of_records_decides_again():
@@ -119,20 +120,22 @@ def test_the_released_number_of_records_decides_again():
 
 
 def test_public_numbers_decide():
-    assert decided(20_000).bought == USUAL
-    assert decided(20_000, lists_records=False).bought == DEFAULT
-    assert decided(100).bought == ()
-    assert decided(20_000, epsilon=0.01).bought == ()
-    assert decided(20_000, rows=500).bought == ()
-    assert decided(20_000, certificate=0.05).bought == ()
-    assert decided(20_000, queries=mq.marginals(DOMAIN, k=1)).bought == ("one attribute",)
-    assert decided(20_000, queries=mq.marginals(DOMAIN, k=3)).bought == USUAL
-    assert decided(20_000, queries=mq.marginals(DOMAIN, k=3), lists_records=False).bought == (
+    assert decided(20_000).certificate.classes == (*USUAL, "average pair")
+    assert decided(20_000, lists_records=False).certificate.classes == DEFAULT
+    assert decided(100).certificate.classes == ()
+    assert decided(20_000, epsilon=0.01).certificate.classes == ()
+    assert decided(20_000, rows=500).certificate.classes == ()
+    assert decided(20_000, certificate=0.05).certificate.classes == ()
+    assert decided(20_000, queries=mq.marginals(DOMAIN, k=1)).certificate.classes == ("one attribute",)
+    assert decided(20_000, queries=mq.marginals(DOMAIN, k=3)).certificate.classes == (*USUAL, "average pair")
+    assert decided(20_000, queries=mq.marginals(DOMAIN, k=3), lists_records=False).certificate.classes == (
         "one attribute", "two attributes", "three attributes", "two ranges",
     )  # fmt: skip
     apart = mq.marginals(DOMAIN, attributes=[["age", "region"], ["member", "score"]])
-    assert decided(20_000, queries=apart).bought == DEFAULT  # nobody looked at age and member together
-    assert decided(20_000, queries=mq.prefixes(DOMAIN, "age")).bought == ()
+    assert (
+        decided(20_000, queries=apart).certificate.classes == DEFAULT
+    )  # nobody looked at age and member together
+    assert decided(20_000, queries=mq.prefixes(DOMAIN, "age")).certificate.classes == ()
 
 
 def test_words_name_what_is_certified():
@@ -147,18 +150,17 @@ def test_words_name_what_is_certified():
         with pytest.raises(mq.MaquetteError, match="workload"):
             read_certificate(wrong)
     with pytest.raises(mq.MaquetteError, match="weight"):
-        Request.of(
-            PAIRS, epsilon=1.0, certificate="one attribute", weight="age", mechanism="roth", beta=0.05,
+        Request(
+            queries=PAIRS, epsilon=1.0, certificate="one attribute", weight="age", mechanism="roth", beta=0.05,
             groups=False, rows=None, post="auto", typical_rows=100,
         )  # fmt: skip
 
 
 def test_requests_without_classes_keep_their_digest():
-    plain = decided(20_000, certificate=0.05)
-    assert decided(20_000, certificate=["workload"]).digest == plain.digest
-    assert decided(20_000, certificate=["workload", "two ranges"]).digest != plain.digest
-    assert replace(decided(20_000), bought=()).digest == decided(20_000).digest
-    whole = sum(decided(20_000).prices) + decided(20_000).class_price
+    plain = decided(20_000, certificate=0.05).request
+    assert decided(20_000, certificate=["workload"]).request.digest == plain.digest
+    assert decided(20_000, certificate=["workload", "two ranges"]).request.digest != plain.digest
+    whole = sum(decided(20_000).prices)
     assert 0 <= decided(20_000).budget.total_units - whole * UNITS < 2
 
 

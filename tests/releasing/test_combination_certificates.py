@@ -59,8 +59,9 @@ def test_they_are_bought_where_nobody_names_any(release):
     assert {one.columns for one in release.certificates} == {None}
     spent = {one.asked: one.amount for one in release.spending}
     total = mq.Budget(1.0, 1e-6, "gaussian").total_units / UNITS
-    assert spent["combination errors"] == pytest.approx(3 / 4 * 0.05 * total, rel=0.01)
-    assert spent["class errors"] == pytest.approx(1 / 4 * 0.05 * total, rel=0.01)
+    assert spent["combination errors"] == pytest.approx(3 / 5 * 0.05 * total, rel=0.01)
+    assert spent["typical errors"] == pytest.approx(1 / 5 * 0.05 * total, rel=0.01)
+    assert spent["class errors"] == pytest.approx(1 / 5 * 0.05 * total, rel=0.01)
 
 
 def test_what_all_of_a_family_is_within_its_parts_are_too(release):

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import maquette as mq
+from maquette.accounting.charges import affordable_epsilon
 from maquette.accounting.ledger import Ledger
-from maquette.core.budget import Budget, affordable_epsilon
+from maquette.core.budget import Budget
 from maquette.results.document import dump
 from maquette.results.report import account_in_words
 from support.online_cases import PEOPLE, book, people

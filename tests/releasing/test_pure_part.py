@@ -139,13 +139,13 @@ def test_the_plan_states_the_better_of_both(name):
 
 
 def test_the_release_runs_what_was_planned():
-    request = Request.of(ONE, **TERMS, beta=0.05)
+    request = Request(queries=ONE, **TERMS)
     ways = planning.ways_of(request, None, total=Budget(1.0, 1e-9), key=None)
-    choice = planning.choose(request, ways=ways)
-    assert ways == (Budget(1.0, 1e-9), Budget(1.0))
-    assert choice.request.budget == Budget(1.0)
-    assert choice.mechanism is MECHANISMS["laplace"]
-    assert planning.choose(request).request.budget.delta == 1e-9
+    plan = planning.plan_of(*ways)
+    assert [way.budget for way in ways] == [Budget(1.0, 1e-9), Budget(1.0)]
+    assert plan.budget == Budget(1.0)
+    assert plan.mechanism is MECHANISMS["laplace"]
+    assert planning.plan_of(request).budget.delta == 1e-9
 
 
 def test_fewer_records_are_needed_for_one_question():

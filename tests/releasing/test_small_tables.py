@@ -11,6 +11,7 @@ import maquette as mq
 from maquette.core.measurement import Size
 from maquette.domain import Attribute, Domain, Kind
 from maquette.releasing import planning
+from maquette.releasing.plan import decided
 from maquette.releasing.request import Request
 from maquette.theory.quantiles import law_at
 
@@ -61,20 +62,18 @@ def test_a_number_that_is_judged_with_the_answers_does_not_decide_what_is_stated
     mechanism: str, decides: bool
 ):
     """Such a guarantee fails more often for some numbers: stated for those alone it would not hold as often."""
-    request = Request.of(
-        mq.marginals(DOMAIN, k=2),
+    request = Request(
+        queries=mq.marginals(DOMAIN, k=2),
         epsilon=1.0,
         delta=1e-6,
         mechanism=mechanism,
         beta=0.05,
         post="none" if mechanism == "gaussian" else "auto",
     )
-    chosen = planning.choose(request, accounting="gaussian")
-    noise = law_at(chosen.prepared.size_price, unit=chosen.request.budget.unit)
-    made = [
-        planning.decide(chosen, n=n, size=Size(n, noise, None)).request for n in (40, 300, 1_000, 100_000)
-    ]
-    assert {one.decided_by_size for one in made} == {decides}
+    chosen = planning.plan_of(replace(request, accounting="gaussian"))
+    noise = law_at(chosen.prepared.size_price, unit=chosen.budget.unit)
+    made = [decided(chosen, n=n, size=Size(n, noise, None)) for n in (40, 300, 1_000, 100_000)]
+    assert {one.paid_size.decides for one in made} == {decides}
     assert (len({one.prices for one in made}) > 1) == decides
-    asked = planning.choose(replace(request, certificate=0.05, classes=()), accounting="gaussian")
-    assert not planning.decide(asked, n=300, size=Size(300, noise, None)).request.decided_by_size
+    asked = planning.plan_of(replace(request, certificate=0.05, accounting="gaussian"))
+    assert not decided(asked, n=300, size=Size(300, noise, None)).paid_size.decides

@@ -16,13 +16,13 @@ from tests.support.made_release import toy_release
 
 import maquette as mq
 from maquette.api import UNCERTIFIED, run
-from maquette.core.budget import Budget, Unit
+from maquette.core.budget import Unit
 from maquette.core.laws import Laplace
 from maquette.core.measurement import NoisyCounts
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import MECHANISMS
-from maquette.releasing import planning
 from maquette.releasing.certify import worth_buying
+from maquette.releasing.plan import Plan, decided
 from maquette.releasing.request import Request
 from maquette.results import Certificate, Guarantee, Release
 
@@ -105,9 +105,9 @@ def simulated(
         queries, relation=relation, epsilon=epsilon, mechanism=mechanism, certificate=certificate
     )
     curator = Certifying(
-        HISTOGRAM, DOMAIN, relation=request.relation, unit=Unit.EPSILON, price=price, seed=seed
+        HISTOGRAM, DOMAIN, relation=request.between, unit=Unit.EPSILON, price=price, seed=seed
     )
-    done = run(curator, planning.decide(planning.prepare(request, chosen), n=N), key=str(seed))
+    done = run(curator, decided(Plan.of(request, chosen), n=N), key=str(seed))
     exact = np.asarray(queries.on_histogram(HISTOGRAM)) / queries.denominator / N
     error = float(np.abs(done.outcome.answers.fractions - exact).max())
     certified = None if done.certificate is None else done.certificate.alpha
@@ -119,13 +119,11 @@ def asked_for(
 ) -> Request:
     return Request(
         queries=queries,
-        budget=Budget(epsilon),
-        relation=Relation.named(relation),
+        epsilon=epsilon,
+        relation=relation,
         mechanism=mechanism,
         beta=BETA,
         certificate=certificate,
-        groups=False,
-        rows=None,
         post="none",
         typical_rows=N,
     )
@@ -134,23 +132,23 @@ def asked_for(
 def test_a_private_number_of_records_decides_again_before_anything_is_bought():
     """A certificate is worth its price for 100,000 guessed records, and says nothing for the 300 that are found."""
     request, chosen = asked_for(CELLS, epsilon=0.5, mechanism="mw"), MECHANISMS["mw"]
-    prepared = planning.prepare(request, chosen)
+    plan = Plan.of(request, chosen)
     curator = Certifying(
         HISTOGRAM, DOMAIN, relation=Relation.ADD_REMOVE, unit=Unit.EPSILON, price=Fraction(1, 2), seed=1
     )
-    assert prepared.prepared.size_price > 0
-    few = replace(curator.size(price=prepared.prepared.size_price), value=300)
-    many = planning.decide(prepared, n=100_000, size=replace(few, value=100_000))
-    assert many.request.prices[1] == Fraction("0.025")
-    assert many.request.task.price + few.noise.price + many.request.prices[1] == Fraction(1, 2)
-    decided = planning.decide(prepared, n=300, size=few)
-    assert decided.request.prices[1] == 0
-    assert run(curator, decided, key="a").certificate is None
+    assert plan.prepared.size_price > 0
+    few = replace(curator.size(price=plan.prepared.size_price), value=300)
+    many = decided(plan, n=100_000, size=replace(few, value=100_000))
+    assert many.prices.workload == Fraction("0.025")
+    assert many.prepared.task.price + few.noise.price + many.prices.workload == Fraction(1, 2)
+    sure = decided(plan, n=300, size=few)
+    assert sure.prices.workload == 0
+    assert run(curator, sure, key="a").certificate is None
     assert curator.asked.count("size") == 1  # what was paid first is not asked again
     assert "largest error" not in curator.asked
     assert curator.left == 0  # nothing was set aside that is not needed
     explicit = asked_for(CELLS, epsilon=0.5, mechanism="mw", certificate=0.05)
-    assert planning.decide(planning.prepare(explicit, chosen), n=300).request.prices == many.request.prices
+    assert decided(Plan.of(explicit, chosen), n=300).prices == many.prices
     assert explicit.digest != request.digest
 
 

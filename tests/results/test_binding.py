@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import maquette as mq
 from maquette import api
 from maquette.accounting.ledger import Ledger
 from maquette.core.budget import UNITS
-from maquette.releasing import planning
 from maquette.releasing.certify import SHARE
+from maquette.releasing.plan import CertificateChoice, Plan, decided
 from maquette.results import binding, loading
 from support.cli_files import call, refused
 from support.edited_folder import edit_arrays, edit_json, edit_table
@@ -188,14 +187,14 @@ def test_the_binding_costs_nothing_and_is_shown(home):
 
 def test_a_request_that_an_earlier_version_ran_otherwise_says_what_to_do(tmp_path, monkeypatch):
     """One that decided otherwise whether the certificate is bought: the answers had another price and other noise."""
-    decide = planning.decide
 
-    def otherwise(choice: planning.Choice, **options: Any) -> planning.Choice:
-        request = decide(choice, **options).request
-        return planning.prepare(replace(request, share=0.0 if request.share else SHARE), choice.mechanism)
+    def otherwise(plan: Plan, **options: Any) -> Plan:
+        sure = decided(plan, **options)
+        other = CertificateChoice(0.0 if sure.certificate.share else SHARE)
+        return Plan.of(sure.request, sure.mechanism, other, paid_size=sure.paid_size)
 
     with monkeypatch.context() as earlier:
-        earlier.setattr(planning, "decide", otherwise)
+        earlier.setattr(api, "decided", otherwise)
         first = made(tmp_path)
     with Ledger.open(tmp_path / "people.ledger") as book:
         before = (book.receipt(), book.balance())

@@ -14,6 +14,7 @@ from maquette.core.measurement import Receipt
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ReleaseError
 from maquette.releasing import means
+from maquette.releasing.plan import asked_for, prices_of
 from maquette.releasing.request import Request
 from maquette.results import sums
 from maquette.results.sums import ColumnSum, Records
@@ -87,11 +88,10 @@ def test_sums_of_other_columns_are_refused():
 
 
 def test_the_budget_is_divided_and_never_exceeded():
-    request = Request.of(mq.marginals(DOMAIN, 2), epsilon=1.0, delta=1e-9, beta=0.05, certificate="workload")
-    whole = request.budget.total_units
-    parts = [*request.prices, request.class_price, request.sums_price]
-    assert request.sums_price > 0
-    assert sum(parts) * 10**12 <= whole
+    request = Request(queries=mq.marginals(DOMAIN, 2), epsilon=1.0, delta=1e-9, certificate="workload")
+    prices = prices_of(request, asked_for(request))
+    assert prices.sums > 0
+    assert sum(prices) * 10**12 <= request.budget.total_units
     plain = Domain((Attribute("age", Kind.NUMERIC, bounds=(0, 120), bins=12), DOMAIN["sex"]))
     assert means.share_of(mq.marginals(plain, 2)) == 0
 

@@ -91,7 +91,8 @@ def test_two_measurements_count_by_their_precision():
     place = sampler.layout.place(7)
     assert sampler.targets.counts[place] == pytest.approx(found.estimates()[shape].counts / 2)
     assert sampler.targets.counts[place] == pytest.approx(np.full(36, 9.0), rel=0.05)
-    assert len(sampler.layout.shapes) == 8
+    assert sampler.layout.shapes.count(shape) == 1
+    assert {found.attributes for found in sampler.layout.shapes[8:]} == {shape.attributes}  # its sums
 
 
 @pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])

@@ -16,6 +16,7 @@ from maquette import api
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms.residual import RESIDUAL_FOR_ROWS
 from maquette.queries.marginals import Marginals
+from maquette.releasing.plan import decided
 from maquette.sculpt import allocation, rows, sampler
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.mechanism import SCULPT
@@ -84,12 +85,12 @@ def test_many_columns_of_few_records_are_no_worse_than_independence(epsilon):
 
 
 def task_of(queries: Marginals, epsilon: float) -> tuple[allocation.AttributeSets, object]:
-    request = cells.Request.of(
-        queries, epsilon=epsilon, delta=1e-9, mechanism="sculpt", beta=0.05, groups=False, rows=None, post="auto",
+    request = cells.Request(
+        queries=queries, epsilon=epsilon, delta=1e-9, mechanism="sculpt", beta=0.05, post="auto",
         typical_rows=10_000,
     )  # fmt: skip
-    choice = cells.planning.decide(cells.planning.choose(request), n=10_000)
-    return allocation.attribute_sets(queries), choice.prepared.task
+    plan = decided(cells.planning.plan_of(request), n=10_000)
+    return allocation.attribute_sets(queries), plan.prepared.task
 
 
 def test_slack_is_enough_for_one_way_tables_alone():

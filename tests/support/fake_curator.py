@@ -17,6 +17,7 @@ from maquette.core.budget import Unit
 from maquette.core.class_errors import ClassSets, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.drawing import DrawnDatabase
+from maquette.core.group_means import GroupMeans
 from maquette.core.laws import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, Norm
 from maquette.core.linear_queries import Group
 from maquette.core.measurement import (
@@ -29,6 +30,7 @@ from maquette.core.measurement import (
     Size,
 )
 from maquette.core.residuals import projected_axes, shift_squared
+from maquette.core.typical import TypicalError
 from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
@@ -211,6 +213,16 @@ class FakeCurator:
         self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
     ) -> NoisyCounts:
         raise NotImplementedError("errors over combinations are tested through the real gate")
+
+    def typical_errors(
+        self, released: ReleasedRows, statistics: Sequence[TypicalError], *, price: Fraction
+    ) -> NoisyCounts:
+        raise NotImplementedError("typical errors are tested through the real gate")
+
+    def group_mean_errors(
+        self, released: ReleasedRows, statistic: GroupMeans, *, price: Fraction
+    ) -> NoisyCounts:
+        raise NotImplementedError("errors of group means are tested through the real gate")
 
     def _law(self, price: Fraction, *, l1: int = 1, l2_squared: int = 1) -> IndependentLaw:
         return Laplace(price, l1 / price) if self.unit.is_pure else Gaussian(price, l2_squared / (2 * price))

@@ -15,7 +15,9 @@ from maquette.core.any_order import Family, Statistic
 from maquette.core.class_errors import ClassSets, Kind, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.curator import OnlineCurator
+from maquette.core.group_means import GroupMeans
 from maquette.core.sparse import Guess
+from maquette.core.typical import Conjunctions, Distance, Quantile
 from maquette.errors import ParameterError
 from maquette.queries.classes import class_sets
 from support.gate_arguments import (
@@ -236,6 +238,49 @@ def _combination_errors(rng: Rng) -> Arguments:
     return {"released": released, "statistics": statistics, "price": price(rng)}
 
 
+def _typical_errors(rng: Rng) -> Arguments:
+    """Rows as above; questions whose places, codes and ranks fit or not, tables over columns that are there or not."""
+    given = _combination_errors(rng)
+    names = given["released"].names if isinstance(given["released"], ReleasedRows) else ("a",)
+    known = [name for name in names if name in ("a", "b", "c", "d")] if isinstance(names, tuple) else ["a"]
+    number = int(rng.integers(1, 6))
+    shape = (number, int(rng.integers(1, max(1, len(known)) + (2 if rng.integers(9) == 0 else 1))))
+    arrays: list[Any] = [
+        rng.integers(0, most, shape).astype(pick(rng, [*[np.uint16] * 20, np.int64]))
+        for most in (max(1, len(known)), 3, 4)
+    ]
+    if rng.integers(12) == 0:
+        arrays[int(rng.integers(3))] = pick(rng, [odd(rng), array(rng, 3), arrays[0][:-1]])
+    single: Any = tuple((name,) for name in known)
+    tables = pick(rng, [*[single] * 4, (tuple(known),), (("d", "a"),), ((),), (), odd(rng)])
+    ranks = [1, 1, number, pick(rng, [number + 1, whole(rng), odd(rng)])]
+    statistics: Any = [
+        Quantile(Conjunctions(*arrays) if rng.integers(15) else odd(rng), pick(rng, ranks))
+        if rng.integers(2)
+        else Distance(tables)
+        for _ in range(int(rng.integers(1, 3)))
+    ]
+    if rng.integers(15) == 0:
+        statistics = pick(rng, [odd(rng), [odd(rng)], []])
+    return {"released": given["released"], "statistics": statistics, "price": given["price"]}
+
+
+def _group_mean_errors(rng: Rng) -> Arguments:
+    """Rows as above; numbers of the declared cells of some columns, or others."""
+    given = _combination_errors(rng)
+    names = given["released"].names if isinstance(given["released"], ReleasedRows) else ("a", "b")
+    cells = {"a": 4, "b": 2, "c": 2, "d": 4}
+    known = [name for name in names if name in cells] if isinstance(names, tuple) else ["a"]
+    numbers: Any = tuple(
+        tuple(range(cells[name] + (rng.integers(20) == 0))) if rng.integers(3) else () for name in known
+    )
+    if rng.integers(12) == 0:
+        numbers = pick(rng, [odd(rng), (odd(rng),), ((0, 2**12 + 1),), list(numbers)])
+    order, floor = pick(rng, [1, 2, 3, 64, 1, 2, whole(rng)]), pick(rng, [0, 0, 2, 3, whole(rng)])
+    statistic = GroupMeans(numbers, order, floor) if rng.integers(15) else odd(rng)
+    return {"released": given["released"], "statistic": statistic, "price": given["price"]}
+
+
 STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "size": lambda rng: {"price": price(rng), "note": _note(rng)},
     "total": lambda rng: {"weight": weighting(rng), "price": price(rng)},
@@ -248,6 +293,8 @@ STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "largest_error": _largest_error,
     "class_errors": _class_errors,
     "combination_errors": _combination_errors,
+    "typical_errors": _typical_errors,
+    "group_mean_errors": _group_mean_errors,
     "measure_residuals": _measure_residuals,
     "measure_binned_residuals": _measure_binned_residuals,
     "measure_tables": _measure_tables,

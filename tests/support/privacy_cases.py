@@ -19,9 +19,11 @@ from maquette.core.budget import Budget, Unit
 from maquette.core.class_errors import ReleasedTables
 from maquette.core.combinations import ReleasedRows, axes_of
 from maquette.core.drawing import DrawnDatabase
+from maquette.core.group_means import GroupMeans
 from maquette.core.laws import NoiseRequest
 from maquette.core.linear_queries import Group
 from maquette.core.measurement import Receipt
+from maquette.core.typical import Conjunctions, Distance, Quantile
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
@@ -269,6 +271,31 @@ def _combination_errors(*statistics: Statistic) -> Callable[[Any], Any]:
     return run
 
 
+def _typical_errors(curator: Any) -> Any:
+    """Quantiles of the errors of three rows on four questions, and how far their tables are off on average."""
+    domain = curator.domain
+    last = [axis.size - 1 for axis in axes_of(domain, domain.names)]
+    rows = np.array([[0] * len(last), [0] * len(last), last], dtype=np.uint16)
+    columns = np.array([[0, 1], [1, 2], [2, 0], [0, 0]], dtype=np.uint16)
+    questions = Conjunctions(columns, np.zeros_like(columns), columns % 2)
+    asked = [
+        *(Quantile(questions, rank) for rank in (1, 3, 4)),
+        Distance(tuple(combinations(domain.names, 2))),
+    ]
+    return curator.typical_errors(ReleasedRows(domain.names, rows), asked, price=_price(curator))
+
+
+def _group_mean_errors(curator: Any) -> Any:
+    """The errors of three rows over the means of two columns in all groups."""
+    domain = curator.domain
+    axes = axes_of(domain, domain.names)
+    rows = np.array([[0] * len(axes), [0] * len(axes), [axis.size - 1 for axis in axes]], dtype=np.uint16)
+    numbers = tuple(tuple(range(axis.declared)) if i < 2 else () for i, axis in enumerate(axes))
+    return curator.group_mean_errors(
+        ReleasedRows(domain.names, rows), GroupMeans(numbers, 3), price=_price(curator)
+    )
+
+
 EVERY_COMBINATION = [Statistic(family, order) for family in Family for order in (1, 3)]
 
 HALVES = Binned(("a", "b"), ((0, 2), (0, 1)))
@@ -422,6 +449,10 @@ QUESTION_CASES = [
     Case("combination errors, pure", PURE, _combination_errors(*EVERY_COMBINATION)),
     Case("combination errors, rho", CONCENTRATED, _combination_errors(*EVERY_COMBINATION)),
     Case("combination errors from a floor, pure", PURE, _combination_errors(Statistic(Family.LIST, 2, 1))),
+    Case("typical errors, pure", PURE, _typical_errors),
+    Case("typical errors, rho", CONCENTRATED, _typical_errors),
+    Case("group mean errors, pure", PURE, _group_mean_errors),
+    Case("group mean errors, rho", CONCENTRATED, _group_mean_errors),
     Case("largest error, pure", PURE, _largest),
     Case("largest error, rho", CONCENTRATED, _largest),
     Case("largest error by group, pure", PURE, _grouped),
@@ -498,6 +529,8 @@ GAUSSIAN_CASES = [
     Case("largest error by group, by Gauss", BY_GAUSS, _grouped),
     Case("class errors, by Gauss", BY_GAUSS, _class_errors("two ranges", "three attributes")),
     Case("combination errors, by Gauss", BY_GAUSS, _combination_errors(*EVERY_COMBINATION)),
+    Case("typical errors, by Gauss", BY_GAUSS, _typical_errors),
+    Case("group mean errors, by Gauss", BY_GAUSS, _group_mean_errors),
 ]
 """Every mechanism and question on ledgers that count Gaussian differential privacy."""
 

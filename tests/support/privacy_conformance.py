@@ -22,7 +22,7 @@ from maquette.core.residuals import ripple
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.mechanisms.base import MECHANISMS
 from maquette.queries.base import Queries
-from maquette.releasing.planning import prepare
+from maquette.releasing.plan import Plan
 from maquette.releasing.request import Request
 from support import privacy_loss
 from support.privacy_doubles import (
@@ -90,13 +90,15 @@ def mechanism_case(
         }
         request = Request(
             queries=queries(curator.domain),
-            budget=budget,
+            epsilon=epsilon,
+            delta=delta,
+            accounting=accounting,
             relation=curator.relation,
             mechanism=name,
             persons=curator._ledger.persons,
             **(settings | options),
         )
-        return api.run(curator, prepare(request, using or MECHANISMS[name]), key="case")
+        return api.run(curator, Plan.of(request, using or MECHANISMS[name]), key="case")
 
     return Case(name, budget, run, queries=queries(TINY))
 

@@ -31,8 +31,8 @@ def test_the_halves_are_fixed_and_share_no_table():
     tuning, judging = (cells.names(half, real=True) for half in cells.HALVES)
     assert not set(tuning) & set(judging)
     made = [name for name in tuning + judging if name.partition("-")[0] in generators.KINDS]
-    assert len(made) == 72
-    assert len(tuning) == len(judging) == 42
+    assert len(made) == 78
+    assert len(tuning) == len(judging) == 45
     assert set(cells.REAL_TUNING + cells.REAL_JUDGING) == {*tables.FILES, *tables.OTHER_FILES}
     for half in (tuning, judging):
         sizes = {generators.records(*_parts(name)) for name in half if name in made}
@@ -129,13 +129,13 @@ def test_the_double_pays_what_a_real_release_pays(small, mechanism):
             loaded, "workload", lambda k: (queries, "part", loaded.counts.answer(queries.to_forms()))
         )
     outcome, curator = cells.release(loaded, workload, mechanism, seed=0)
-    request = Request.of(
-        queries, epsilon=1.0, delta=0.0 if pure else cells.DELTA, mechanism=mechanism, beta=0.05,
+    request = Request(
+        queries=queries, epsilon=1.0, delta=0.0 if pure else cells.DELTA, mechanism=mechanism, beta=0.05,
         groups=False, rows=None, post="auto", typical_rows=100_000,
     )  # fmt: skip
-    choice = planning.choose(request)
+    plan = planning.plan_of(request)
     ledger = mq.Ledger.memory(
-        budget=choice.request.budget,
+        budget=plan.budget,
         relation=Relation.ADD_REMOVE,
         domain_fingerprint=made.domain.fingerprint,
         name="double",
@@ -145,7 +145,7 @@ def test_the_double_pays_what_a_real_release_pays(small, mechanism):
     )
     certificates = ("largest error", "class errors", "combination errors")
     real = [s for s in done.spending if s.asked not in certificates]
-    ours = [event.cost(choice.request.budget.unit).units / UNITS for event in curator.events]
+    ours = [event.cost(plan.budget.unit).units / UNITS for event in curator.events]
     assert [s.tag for s in real][:2] == [event.tag for event in curator.events][:2]
     stages = 1 if mechanism == "sculpt" else len(real)  # later ones follow the noisy number of records
     assert ours[:stages] == [s.amount for s in real][:stages]

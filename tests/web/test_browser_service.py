@@ -112,11 +112,14 @@ def test_an_analyst_asks_without_scripts_and_without_a_mouse(browser, world):
     with tab(browser, world.home, scripts=False) as walk:
         enter(walk, world, "anna")
         walk.go("/t/people/ask")
+        walk.page.focus("details.builder summary")
+        walk.page.keyboard.press("Enter")
         walk.page.check("input[name=c1] >> nth=0")
         walk.page.focus("text=Put into words")
         walk.enter()
         assert walk.page.input_value("input[name=q]") == "sex = 'female'"
-        walk.page.focus("section.card form button")
+        assert "Free, from the release" in walk.page.inner_text("section.card")
+        walk.page.focus("form.consent button")
         walk.enter()
         text = walk.page.inner_text("section.card")
         assert "of the records meet" in text
@@ -166,7 +169,7 @@ def test_a_text_box_completes_columns_and_values_by_keyboard(browser, world):
         assert walk.page.locator("ul.completion").is_hidden()
         walk.page.keyboard.type("work = 'retired'")
         walk.enter()
-        assert "Before you ask" in walk.page.inner_text("section.card")
+        assert "A paid answer" in walk.page.inner_text("#result")
 
 
 def test_the_price_is_there_while_somebody_types(browser, world):
@@ -176,7 +179,7 @@ def test_the_price_is_there_while_somebody_types(browser, world):
         before = world.service.links["people"].call("ledger")["receipt"]
         walk.page.focus("input[name=q]")
         walk.page.keyboard.type("work = 'studying'")
-        walk.page.wait_for_selector("text=Before you ask")
+        walk.page.wait_for_selector("text=A paid answer")
         walk.check()
         walk.page.keyboard.type(" and")  # not a condition any more: its price is gone
         walk.page.wait_for_function("document.getElementById('result').textContent.trim() === ''")

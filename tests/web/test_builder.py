@@ -7,7 +7,7 @@ import pytest
 from maquette.domain import Domain
 from maquette.errors import ParameterError
 from maquette.queries import where
-from maquette.web import requests
+from maquette.web import conditions
 from support.made_release import toy_domain
 
 
@@ -22,13 +22,13 @@ from support.made_release import toy_domain
     ],
 )
 def test_choices_become_words(values, text):
-    assert requests.condition(toy_domain(), values) == text
+    assert conditions.condition(toy_domain(), values) == text
 
 
 @pytest.mark.parametrize("codes", [["0"], ["9"], ["0", "3", "4", "9"], ["1", "2", "3"]])
 def test_the_words_mean_the_cells(codes):
     domain = toy_domain()
-    box = where(domain, requests.condition(domain, {"c0": codes})).box()
+    box = where(domain, conditions.condition(domain, {"c0": codes})).box()
     assert box == {"age": tuple(int(code) for code in codes)}
 
 
@@ -37,7 +37,7 @@ def test_the_words_mean_the_cells(codes):
 )
 def test_what_no_form_sends_is_refused(values):
     with pytest.raises(ParameterError):
-        requests.condition(toy_domain(), values)
+        conditions.condition(toy_domain(), values)
 
 
 def test_strange_names_and_categories_come_through():
@@ -48,7 +48,7 @@ def test_strange_names_and_categories_come_through():
             ]
         }
     )
-    text = requests.condition(domain, {"c0": ["1"]})
+    text = conditions.condition(domain, {"c0": ["1"]})
     assert where(domain, text).box() == {'a "b" <i>': (1,)}
 
 
@@ -61,15 +61,15 @@ def test_long_columns_are_lists_or_ranges():
             ]
         }
     )
-    assert [field.form for field in requests.fields(domain)] == ["range", "list"]
-    assert [field.name for field in requests.fields(domain, ["c"])] == ["c"]
-    assert len(requests.words(domain)) == 2 + 50 + 30
-    assert requests.words(domain, ["c"])[:2] == ["c", "c = 'v0'"]
+    assert [field.form for field in conditions.fields(domain)] == ["range", "list"]
+    assert [field.name for field in conditions.fields(domain, ["c"])] == ["c"]
+    assert len(conditions.words(domain)) == 2 + 50 + 30
+    assert conditions.words(domain, ["c"])[:2] == ["c", "c = 'v0'"]
 
 
 def test_every_completion_is_a_column_or_a_condition():
     from maquette import demo
 
     domain = demo.domain()
-    for text in requests.words(domain):
+    for text in conditions.words(domain):
         assert text in domain.names or where(domain, text).count == 1

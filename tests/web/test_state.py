@@ -119,7 +119,8 @@ def test_the_first_form_in_postgresql(tmp_path):
         state.metadata.create_all(connection)
         for name in ("job_state", "browser_expires"):
             connection.execute(text(f"DROP INDEX {name}"))
-        connection.execute(text("DROP TABLE statement"))
+        for name in ("statement", "saved"):
+            connection.execute(text(f"DROP TABLE {name}"))
         connection.execute(text("ALTER TABLE job DROP COLUMN attempt"))
         connection.execute(text("INSERT INTO about VALUES (1)"))
     engine.dispose()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,22 +11,12 @@ import typer
 
 from maquette.cli import console
 from maquette.cli.console import complain
-from maquette.cli.options import (
-    AsJson,
-    DomainFile,
-    Memory,
-    Payer,
-    Persons,
-    Place,
-    Privacy,
-    Quiet,
-    Source,
-    grouped,
-)
+from maquette.cli.options import Shown, TableFile, TableReading, grouped
 from maquette.cli.prompt import Prompt, describe, document, say_answer, say_budget
 from maquette.cli.release import check_ledger
 from maquette.core import _check
 from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, UselessAnswer, WorkloadError
+from maquette.requests import Payer, SessionRequest
 
 if TYPE_CHECKING:
     from maquette.cli.prompt import Outcome
@@ -42,76 +32,50 @@ def register(app: typer.Typer) -> None:
     app.command("ask")(grouped(ask))
 
 
-def ask(
-    *,
-    source: Source,
-    domain: DomainFile,
-    privacy: Privacy,
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What is wish, and how."""
+
     predicates: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[PREDICATE]...",
             help="SQL conditions, or SELECTs of counts; without any, a prompt opens.",
         ),
-    ] = None,
+    ] = None
     sql: Annotated[
         list[str] | None,
         typer.Option(
             "--sql", metavar="SELECT", help="Figures by groups: a cell is one question or more; repeatable."
         ),
-    ] = None,
+    ] = None
     file: Annotated[
         Path | None,
         typer.Option(
             "--file", "-f", help="A file of SQL conditions and SELECTs, one per line; # starts a comment."
         ),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(help="The error that every answer may have; by default one that suits the budget."),
-    ] = None,
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            help="direct, pmw or median; auto takes direct or pmw, whichever is expected to state smaller errors."
-        ),
-    ] = "auto",
-    queries: Annotated[int, typer.Option(help="How many new questions the session takes.")] = 10_000,
-    budget_for_all: Annotated[
-        bool,
-        typer.Option(
-            "--budget-for-all",
-            help="Take the smallest error at which the budget lasts for all these questions.",
-        ),
-    ] = False,
-    allow_useless: Annotated[
-        bool,
-        typer.Option("--allow-useless", help="Pay even for answers with an error of 50 points or more."),
-    ] = False,
-    payer: Payer,
-    analyst: Annotated[
-        str | None,
-        typer.Option(
-            help="Who asks. Sessions of different names are separate; this is bookkeeping, not access control."
-        ),
-    ] = None,
-    share: Annotated[
-        float | None,
-        typer.Option(help="Share of the ledger's total that is reserved for the analyst."),
-    ] = None,
+    ] = None
     prior: Annotated[
         Path | None,
         typer.Option(metavar="RELEASE", help="Start guesses from the rows of this release, for free."),
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="The session's name in the ledger, to continue it.")] = None,
-    forecast: Annotated[
-        bool, typer.Option("--forecast", help="Only show what the questions would cost.")
-    ] = False,
-    place: Place,
-    memory: Memory = None,
-    persons: Persons,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    ] = None
+    forecast: Annotated[bool, typer.Option("--forecast", help="Only show what the questions would cost.")] = (
+        False
+    )
+    allow_useless: Annotated[
+        bool,
+        typer.Option("--allow-useless", help="Pay even for answers with an error of 50 points or more."),
+    ] = False
+
+
+def ask(
+    *,
+    table: TableFile,
+    wish: SessionRequest,
+    questions: Questions,
+    payer: Payer,
+    reading: TableReading,
+    shown: Shown,
 ) -> None:
     """Ask a private table one question after the other.
 
@@ -130,37 +94,26 @@ def ask(
     from maquette.core.budget import Budget
     from maquette.domain import Domain, Relation
     from maquette.results.loading import load
-    from maquette.sessions.opening import session
+    from maquette.sessions.opening import open_session
     from maquette.sessions.rules import AUTO, MECHANISMS
 
-    declared = Domain.load(domain)
-    Budget(privacy.epsilon, privacy.delta)
-    Relation.named(privacy.relation)
-    check.one_of((AUTO, *MECHANISMS), mechanism=mechanism)
-    start = None if prior is None else load(prior)
-    texts = _questions(declared, [*(predicates or []), *(sql or [])], file)
-    if payer.ledger is not None:
-        check_ledger(payer.ledger, Path(payer.ledger))
-    with console.progress(quiet=quiet) as tell:
-        handle = place.open(source, declared, tell, memory=memory, **asdict(persons))
-        opened = session(
-            handle,
-            **asdict(privacy),
-            **asdict(payer),
-            alpha=alpha,
-            mechanism=mechanism,
-            queries=queries,
-            budget_for_all=budget_for_all,
-            analyst=analyst,
-            share=share,
-            prior=start,
-            key=key,
-        )
-    if not as_json and not quiet:
+    declared = Domain.load(table.domain)
+    Budget(wish.epsilon, wish.delta)
+    Relation.named(wish.relation)
+    check.one_of((AUTO, *MECHANISMS), mechanism=wish.mechanism)
+    prior = None if questions.prior is None else load(questions.prior)
+    texts = _questions(declared, [*(questions.predicates or []), *(questions.sql or [])], questions.file)
+    if payer.place is not None:
+        check_ledger(payer.place, Path(payer.place))
+    with console.progress(quiet=shown.quiet) as tell:
+        handle = reading.open(table.source, declared, tell)
+        opened = open_session(handle, wish, payer, prior=prior)
+    if not shown.as_json and not shown.quiet:
         complain(f"{opened.plan}.")
-    if not texts and file is None:
+    as_json, allow_useless = shown.as_json, questions.allow_useless
+    if not texts and questions.file is None:
         code = Prompt(opened, as_json=as_json, allow_useless=allow_useless).run()
-    elif forecast:
+    elif questions.forecast:
         code = _forecast_each(opened, texts, as_json=as_json, allow_useless=allow_useless)
     else:
         code = _ask_each(opened, texts, as_json=as_json, allow_useless=allow_useless)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,22 +11,18 @@ import typer
 from maquette.cli import console
 from maquette.cli.answer import Folder, PaidBy
 from maquette.cli.options import (
-    AsJson,
-    Delimiter,
-    Delta,
     Memory,
-    Place,
-    Quiet,
-    RelationName,
+    Shown,
+    TableReading,
     file_name,
     grouped,
 )
 from maquette.errors import ParameterError
+from maquette.requests import Delimiter, Delta, Reading, RelationWord
 
 if TYPE_CHECKING:
     from maquette.audit.attacks import Attack, Finding, Method
     from maquette.audit.evaluate import Errors, Evaluation
-    from maquette.domain import Relation
 
 app = typer.Typer(
     help="Attack releases, to test what they protect.", no_args_is_help=True, rich_markup_mode=None
@@ -47,36 +43,51 @@ def group() -> None:
     """Attack releases, to test what they protect."""
 
 
-@app.command("reconstruct")
-def reconstruct(
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A release that is attacked, by somebody who knows all but a secret; none for invented people."""
+
     folder: Annotated[
         Path | None,
         typer.Argument(
             metavar="[RELEASE]", help="A release folder. Default: attack releases of invented people."
         ),
-    ] = None,
+    ] = None
     people_file: Annotated[
         Path | None,
         typer.Option(
             "--people", help="With RELEASE: a CSV file of the people in the table, with the secret attribute."
         ),
-    ] = None,
+    ] = None
     hidden: Annotated[
         str | None, typer.Option("--secret", help="With RELEASE: the attribute to guess; it has two values.")
-    ] = None,
-    delimiter: Delimiter = ",",
+    ] = None
+    delimiter: Delimiter = ","
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invented:
+    """Tables of invented people, and how they are released."""
+
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of the releases that are attacked.")] = 1.0
+    delta: Delta = 0.0
+    relation: RelationWord = "add-remove"
+    mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto"
+    bits: Annotated[int, typer.Option(help="Secret bits per trial, for linear reconstruction.")] = 48
+    points: Annotated[int, typer.Option(help="Points of the shattered set, an even number.")] = 8
+    trials: Annotated[int, typer.Option(help="How many invented tables are attacked.")] = 5
+
+
+@app.command("reconstruct")
+@grouped
+def reconstruct(
+    *,
+    published: Published,
     attack: Annotated[
         str, typer.Option(help="shattered set, least squares, linear program, or all.")
     ] = "all",
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of the releases that are attacked.")] = 1.0,
-    delta: Delta = 0.0,
-    relation: RelationName = "add-remove",
-    mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto",
-    bits: Annotated[int, typer.Option(help="Secret bits per trial, for linear reconstruction.")] = 48,
-    points: Annotated[int, typer.Option(help="Points of the shattered set, an even number.")] = 8,
-    trials: Annotated[int, typer.Option(help="How many invented tables are attacked.")] = 5,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    invented: Invented,
+    shown: Shown,
 ) -> None:
     """Try to reconstruct secret bits from answers, and print the share that was recovered.
 
@@ -91,79 +102,60 @@ def reconstruct(
     """
     from maquette.audit.attacks import ATTACKS
     from maquette.core import _check
-    from maquette.domain import Relation
 
     _check.one_of(["all", *ATTACKS], attack=attack)
-    between = Relation.named(relation)
     chosen: list[Attack] = [one for one in ATTACKS if attack in ("all", one)]
-    if folder is not None:
-        findings = _published(folder, people_file, hidden, delimiter, chosen)
+    if published.folder is not None:
+        findings = _published(published, published.folder, chosen)
     else:
-        if people_file is not None or hidden is not None:
+        if published.people_file is not None or published.hidden is not None:
             raise ParameterError("--people and --secret go with a RELEASE folder")
-        findings = _made_up(
-            chosen,
-            epsilon=epsilon,
-            delta=delta,
-            relation=between,
-            mechanism=mechanism,
-            bits=bits,
-            points=points,
-            trials=trials,
-            quiet=quiet,
-        )
-    warning = PRIVATE if folder is not None else None
-    if as_json:
+        findings = _made_up(chosen, invented, quiet=shown.quiet)
+    warning = PRIVATE if published.folder is not None else None
+    if shown.as_json:
         console.say_json({"warning": warning, "note": REFUTES, "findings": [asdict(one) for one in findings]})
     else:
         _show(findings, warning=warning)
 
 
-def _made_up(
-    attacks: list[Attack],
-    *,
-    epsilon: float,
-    delta: float,
-    relation: Relation,
-    mechanism: str,
-    bits: int,
-    points: int,
-    trials: int,
-    quiet: bool,
-) -> list[Finding]:
+def _made_up(attacks: list[Attack], invented: Invented, *, quiet: bool) -> list[Finding]:
     from maquette.audit import attacks as trial
     from maquette.core.budget import Budget
+    from maquette.domain import Relation
 
-    Budget(epsilon, delta)
-    limit = trial.limit_for(relation, epsilon=epsilon, delta=delta)
-    releasing = trial.releasing(epsilon=epsilon, delta=delta, relation=relation, mechanism=mechanism)
+    relation, mechanism = Relation.named(invented.relation), invented.mechanism
+    Budget(invented.epsilon, invented.delta)
+    limit = trial.limit_for(relation, epsilon=invented.epsilon, delta=invented.delta)
+    releasing = trial.releasing(
+        epsilon=invented.epsilon, delta=invented.delta, relation=relation, mechanism=mechanism
+    )
     findings: list[Finding] = []
     with console.progress(quiet=quiet) as tell:
         for i, attack in enumerate(attacks):
-            people = points if attack == "shattered set" else bits
+            people = invented.points if attack == "shattered set" else invented.bits
             for name, answering, bound in (("exact", trial.exact, None), (mechanism, releasing, limit)):
                 tell(f"{attack}, {name} answers", i / len(attacks))
                 findings.append(
-                    trial.run(attack, answering, people=people, trials=trials, name=name, limit=bound)
+                    trial.run(
+                        attack, answering, people=people, trials=invented.trials, name=name, limit=bound
+                    )
                 )
     return findings
 
 
-def _published(
-    folder: Path, people_file: Path | None, hidden: str | None, delimiter: str, attacks: list[Attack]
-) -> list[Finding]:
+def _published(target: Published, folder: Path, attacks: list[Attack]) -> list[Finding]:
     from maquette.audit import attacks as published
     from maquette.audit.attacks import METHODS, read_people
     from maquette.results.loading import load
 
-    if people_file is None or hidden is None:
+    if target.people_file is None or target.hidden is None:
         raise ParameterError("an attack on a release needs --people FILE and --secret ATTRIBUTE")
     methods: list[Method] = [method for method in METHODS if method in attacks]
     if not methods:
         raise ParameterError(f"a finished release is attacked by {' or '.join(METHODS)}")
     release = load(folder)
-    people = read_people(people_file, release.domain, delimiter=delimiter)
-    return published.attack(release, people, hidden=hidden, methods=methods)
+    people = read_people(target.people_file, release.domain, delimiter=target.delimiter)
+    return published.attack(release, people, hidden=target.hidden, methods=methods)
 
 
 def _show(findings: list[Finding], *, warning: str | None) -> None:
@@ -194,6 +186,24 @@ def _show(findings: list[Finding], *, warning: str | None) -> None:
 SUFFIX = ".evaluation-not-private.html"
 
 
+@dataclass(frozen=True, kw_only=True)
+class HowRead(Reading):
+    """How the table is read; whose rows are in it, the release says."""
+
+    memory: Memory = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """The page with plots."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help=f"The page with plots. Default: TABLE{SUFFIX}."),
+    ] = None
+    page: Annotated[bool, typer.Option(help="Write the page.")] = True
+
+
 def evaluate(
     *,
     folder: Folder,
@@ -202,16 +212,10 @@ def evaluate(
         Path | None,
         typer.Option("--domain", "-d", help="The domain file. Default: the domain of the release."),
     ] = None,
-    place: Place,
-    memory: Memory = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help=f"The page with plots. Default: TABLE{SUFFIX}."),
-    ] = None,
+    reading: HowRead,
     ledger: PaidBy = None,
-    page: Annotated[bool, typer.Option(help="Write the page.")] = True,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    written: Page,
+    shown: Shown,
 ) -> None:
     """Print and plot the true errors of a release. NOT PRIVATE, NOT FOR RELEASE: for whoever holds the table.
 
@@ -230,27 +234,27 @@ def evaluate(
 
     release = load(folder, ledger=ledger)
     payer = ledger if ledger is not None else payer_beside(folder, release)
-    target = output if output is not None else Path(f"{file_name(source, place.table)}{SUFFIX}")
-    if page:
+    target = written.output or Path(f"{file_name(source, reading.table)}{SUFFIX}")
+    if written.page:
         check_page_place(target)
-    if page and output is None:
+    if written.page and written.output is None:
         check_default_page_place(target)
     declared = release.domain if domain is None else Domain.load(domain)
-    persons = {}
+    values = asdict(reading)
     if release.persons is not None:
-        persons = {"person": release.persons.column, "rows_per_person": release.persons.rows}
-    with console.progress(quiet=quiet) as tell:
-        handle = place.open(source, declared, tell, memory=memory, **persons)
+        values |= {"person": release.persons.column, "rows_per_person": release.persons.rows}
+    with console.progress(quiet=shown.quiet) as tell:
+        handle = TableReading(**values).open(source, declared, tell)
         tell("comparing with the truth", 0.0)
         evaluation = compare(release, handle, ledger=payer)
         tell("comparing with the truth", 1.0)
-        if page:
+        if written.page:
             write_page(evaluation, target)
-    if as_json:
-        console.say_json(evaluation.to_dict() | {"page": str(target) if page else None})
+    if shown.as_json:
+        console.say_json(evaluation.to_dict() | {"page": str(target) if written.page else None})
         return
     _say(evaluation)
-    if page:
+    if written.page:
         console.say(f"wrote {target}: keep it as you keep the table")
 
 

@@ -1,10 +1,10 @@
-"""`maquette bound`: every bound on the error for given sizes, from public numbers only."""
+"""`maquette bound`: every bound on the error for sizes_by_hand sizes, from public numbers only."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ import typer
 
 from maquette.cli import console, options
 from maquette.errors import ParameterError
+from maquette.requests import Beta, Delta, Epsilon, RelationWord, WorkloadWords
 
 if TYPE_CHECKING:
     from maquette.theory.existence import Facts
@@ -23,32 +24,46 @@ def register(app: typer.Typer) -> None:
     app.command("bound")(options.grouped(bound))
 
 
-def bound(
-    *,
-    n: Annotated[str, typer.Option("--n", help="Number of records of the table, a public figure.")],
-    epsilon: options.Epsilon,
-    delta: options.Delta = 0.0,
-    beta: options.Beta = 0.05,
-    relation: options.RelationName = "replace-one",
-    universe: Annotated[str | None, typer.Option(help="|X|, such as 1000000, 1e6 or 2^24.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class PublicSetting:
+    """The number of records, the budget and the confidence."""
+
+    n: Annotated[str, typer.Option("--n", help="Number of records of the table, a public figure.")]
+    epsilon: Epsilon
+    delta: Delta = 0.0
+    beta: Beta = 0.05
+    relation: RelationWord = "replace-one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """The sizes that decide the bounds, where no domain file says them."""
+
+    universe: Annotated[str | None, typer.Option(help="|X|, such as 1000000, 1e6 or 2^24.")] = None
     queries: Annotated[
         str | None, typer.Option(help="How many queries, such as 1e9; inf for a class without end.")
-    ] = None,
-    vc: Annotated[int | None, typer.Option(help="VC dimension of the class, if known.")] = None,
+    ] = None
+    vc: Annotated[int | None, typer.Option(help="VC dimension of the class, if known.")] = None
     fat: Annotated[
         int | None, typer.Option(help="Fat-shattering dimension of a class of real weights, with --gamma.")
-    ] = None,
-    gamma: Annotated[str | None, typer.Option(help="The margin of --fat, such as 1/100.")] = None,
-    shape: Annotated[
-        str | None, typer.Option(help="thresholds or intervals of one ordered attribute.")
-    ] = None,
+    ] = None
+    gamma: Annotated[str | None, typer.Option(help="The margin of --fat, such as 1/100.")] = None
+    shape: Annotated[str | None, typer.Option(help="thresholds or intervals of one ordered attribute.")] = (
+        None
+    )
     span: Annotated[
         float | None, typer.Option(help="D: the largest difference of one query's weights, 1 if absent.")
-    ] = None,
+    ] = None
+
+
+def bound(
+    *,
+    setting: PublicSetting,
+    sizes: Sizes,
     domain: Annotated[
         Path | None, typer.Option("--domain", "-d", help="A domain file, with queries as in `plan`.")
     ] = None,
-    workload: options.Workload,
+    workload: WorkloadWords,
     alpha: Annotated[
         float | None,
         typer.Option(help="Also print how many records, which epsilon, how many queries this error allows."),
@@ -73,29 +88,30 @@ def bound(
     from maquette.domain import Domain, Relation
     from maquette.theory import overview
 
-    between = Relation.named(relation)
-    shattered = _fat(fat, gamma)
+    between = Relation.named(setting.relation)
+    shattered = _fat(sizes.fat, sizes.gamma)
     if plot is not None:
         console.check_plot(plot)
     if domain is not None:
-        if not (universe is None and queries is None and shape is None and span is None):
+        sizes_by_hand = sizes.universe, sizes.queries, sizes.shape, sizes.span
+        if sizes_by_hand != (None, None, None, None):
             raise ParameterError("give either --domain with queries, or --universe and --queries, not both")
-        class_of_queries = workload.read(Domain.load(domain))
+        class_of_queries = options.read_workload(workload, Domain.load(domain))
         from maquette.theory.existence import facts_of
 
-        facts = facts_of(class_of_queries, vc=vc)
+        facts = facts_of(class_of_queries, vc=sizes.vc)
     else:
-        facts = _facts(universe, queries, vc, shape, shattered, 1.0 if span is None else span)
-    setting = overview.Setting(
+        facts = _facts(sizes, shattered)
+    public = overview.Setting(
         facts=facts,
-        n=whole(n, "n"),
-        epsilon=epsilon,
-        delta=delta,
-        beta=beta,
+        n=whole(setting.n, "n"),
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+        beta=setting.beta,
         relation=between,
         fat=shattered,
     )
-    _say(setting, alpha=alpha, plot=plot, as_json=as_json)
+    _say(public, alpha=alpha, plot=plot, as_json=as_json)
 
 
 def whole(text: str, name: str) -> int:
@@ -114,7 +130,7 @@ def whole(text: str, name: str) -> int:
 
 
 def _fat(dimension: int | None, gamma: str | None) -> tuple[int, Fraction] | None:
-    """The fat-shattering dimension with its margin, or None; both or neither must be given."""
+    """The fat-shattering dimension with its margin, or None; both or neither must be sizes_by_hand."""
     from maquette.queries.dimension import rational
 
     if dimension is None and gamma is None:
@@ -127,32 +143,25 @@ def _fat(dimension: int | None, gamma: str | None) -> tuple[int, Fraction] | Non
     return dimension, margin
 
 
-def _facts(
-    universe: str | None,
-    queries: str | None,
-    vc: int | None,
-    shape: str | None,
-    fat: tuple[int, Fraction] | None,
-    span: float,
-) -> Facts:
+def _facts(sizes: Sizes, fat: tuple[int, Fraction] | None) -> Facts:
     from maquette.theory.existence import Facts
     from maquette.theory.lower import fat_cover
 
-    if universe is None or queries is None:
+    if sizes.universe is None or sizes.queries is None:
         raise ParameterError("a bound needs --universe and --queries, or --domain with queries")
-    endless = queries.strip().lower() in ("inf", "infinite", "endless")
-    count = None if endless else whole(queries, "queries")
+    endless = sizes.queries.strip().lower() in ("inf", "infinite", "endless")
+    count = None if endless else whole(sizes.queries, "queries")
     if count is not None and count < 1:
         raise ParameterError("expected at least one query, got queries=0")
-    size = whole(universe, "universe")
+    size = whole(sizes.universe, "universe")
     covers = () if fat is None else (fat_cover(dimension=fat[0], gamma=fat[1], points=size),)
     return Facts(
         universe=size,
         log_queries=math.inf if count is None else math.log(count),
-        vc=vc,
-        shape=shape,  # pyright: ignore[reportArgumentType]
+        vc=sizes.vc,
+        shape=sizes.shape,  # pyright: ignore[reportArgumentType]
         covers=covers,
-        span=span,
+        span=1.0 if sizes.span is None else sizes.span,
     )
 
 

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maquette.cli import console
-from maquette.cli.options import (
-    AsJson,
-    DomainFile,
-    Payer,
-    Place,
-    Privacy,
-    Quiet,
-    Source,
-    Workload,
-    grouped,
-)
+from maquette.cli.options import Shown, TableFile, TableReading, grouped, read_workload
 from maquette.errors import BudgetExceeded, ParameterError
+from maquette.requests import Payer, Terms, WorkloadWords
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
-
-Key = Annotated[
-    str | None,
-    typer.Option(help="A name for this run in the ledger; the same name repeats it or continues it."),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,25 +23,29 @@ def register(app: typer.Typer) -> None:
     app.command("stream")(grouped(stream))
 
 
-def choose(
-    *,
-    source: Source,
-    domain: DomainFile,
-    privacy: Privacy,
-    workload: Workload,
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What is chosen among, beside queries, and how."""
+
     attribute: Annotated[
         str | None,
         typer.Option(help="With --quantile: the ordered attribute whose cells are the candidates."),
-    ] = None,
+    ] = None
     quantile: Annotated[
         float | None, typer.Option(help="Choose the cell at which this share of the records is reached.")
-    ] = None,
-    method: Annotated[str, typer.Option(help="auto, permute-and-flip, exponential or noisy-max.")] = "auto",
+    ] = None
+    method: Annotated[str, typer.Option(help="auto, permute-and-flip, exponential or noisy-max.")] = "auto"
+
+
+def choose(
+    *,
+    table: TableFile,
+    terms: Terms,
+    wish: Choice,
+    workload: WorkloadWords,
     payer: Payer,
-    key: Key = None,
-    place: Place,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    reading: TableReading,
+    shown: Shown,
 ) -> None:
     """Choose privately: the query that counts most among several, or the cell of a quantile.
 
@@ -68,49 +59,50 @@ def choose(
     from maquette.domain import Domain
     from maquette.tools.choose import choose as make
 
-    declared = Domain.load(domain)
-    if (attribute is None) != (quantile is None):
+    declared = Domain.load(table.domain)
+    if (wish.attribute is None) != (wish.quantile is None):
         raise ParameterError("a quantile needs both --attribute and --quantile")
-    candidates: Any = attribute
-    if attribute is None:
-        candidates = workload.read(declared)
-    with console.progress(quiet=quiet) as tell:
-        handle = place.open(source, declared, tell)
+    candidates: Any = wish.attribute
+    if wish.attribute is None:
+        candidates = read_workload(workload, declared)
+    with console.progress(quiet=shown.quiet) as tell:
+        handle = reading.open(table.source, declared, tell)
         chosen = make(
             handle,
             candidates,
-            score="count" if quantile is None else "quantile",
-            quantile=quantile,
-            method=method,  # pyright: ignore[reportArgumentType]
-            **asdict(privacy),
+            score="count" if wish.quantile is None else "quantile",
+            quantile=wish.quantile,
+            method=wish.method,  # pyright: ignore[reportArgumentType]
+            **vars(terms),
             **asdict(payer),
-            key=key,
         )
-    if as_json:
+    if shown.as_json:
         console.say_json(asdict(chosen))
     else:
         console.say(str(chosen))
 
 
-def above(
-    *,
-    source: Source,
-    domain: DomainFile,
-    privacy: Privacy,
-    predicates: Annotated[
-        list[str], typer.Argument(metavar="PREDICATE...", help="SQL conditions, in order.")
-    ],
-    threshold: Annotated[int, typer.Option(help="The threshold, a number of records.")],
-    positives: Annotated[int, typer.Option(help="How many questions may be above it.")] = 1,
+@dataclass(frozen=True, kw_only=True)
+class Tests:
+    """What is tested against which threshold."""
+
+    predicates: Annotated[list[str], typer.Argument(metavar="PREDICATE...", help="SQL conditions, in order.")]
+    threshold: Annotated[int, typer.Option(help="The threshold, a number of records.")]
+    positives: Annotated[int, typer.Option(help="How many questions may be above it.")] = 1
     values: Annotated[
         bool, typer.Option("--values", help="Also show a noisy count for each answer above.")
-    ] = False,
-    questions: Annotated[int, typer.Option(help="How many questions the stated accuracy covers.")] = 1000,
+    ] = False
+    questions: Annotated[int, typer.Option(help="How many questions the stated accuracy covers.")] = 1000
+
+
+def above(
+    *,
+    table: TableFile,
+    terms: Terms,
+    wish: Tests,
     payer: Payer,
-    key: Key = None,
-    place: Place,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    reading: TableReading,
+    shown: Shown,
 ) -> None:
     """Test questions against a threshold, one after the other: the sparse vector.
 
@@ -125,29 +117,28 @@ def above(
     from maquette.domain import Domain
     from maquette.tools.sparse_vector import above_threshold
 
-    declared = Domain.load(domain)
-    _check_readable(declared, predicates)
-    with console.progress(quiet=quiet) as tell:
-        handle = place.open(source, declared, tell)
+    declared = Domain.load(table.domain)
+    _check_readable(declared, wish.predicates)
+    with console.progress(quiet=shown.quiet) as tell:
+        handle = reading.open(table.source, declared, tell)
         stream = above_threshold(
             handle,
-            threshold=threshold,
-            positives=positives,
-            values=values,
-            questions=questions,
-            **asdict(privacy),
+            threshold=wish.threshold,
+            positives=wish.positives,
+            values=wish.values,
+            questions=wish.questions,
+            **vars(terms),
             **asdict(payer),
-            key=key,
         )
     outcomes: list[dict[str, Any]] = []
     refusal = None
-    for text in predicates:
+    for text in wish.predicates:
         try:
             outcomes.append(asdict(stream.ask(text)))
         except BudgetExceeded as error:
             refusal = str(error)
             break
-    if as_json:
+    if shown.as_json:
         console.say_json(
             {"key": stream.key, "outcomes": outcomes, "accuracy": asdict(stream.accuracy), "refusal": refusal}
         )
@@ -164,18 +155,15 @@ def above(
 
 def stream(
     *,
-    source: Source,
-    domain: DomainFile,
-    privacy: Privacy,
+    table: TableFile,
+    terms: Terms,
     time: Annotated[str, typer.Option(help="The ordered attribute whose cells are the steps of time.")],
     condition: Annotated[
         str | None, typer.Option("--where", help="Count the records of this SQL condition only.")
     ] = None,
     payer: Payer,
-    key: Key = None,
-    place: Place,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    reading: TableReading,
+    shown: Shown,
 ) -> None:
     """Running counts over time, with an error that holds for all steps together.
 
@@ -188,18 +176,17 @@ def stream(
     from maquette.domain import Domain
     from maquette.tools.stream import count_stream
 
-    declared = Domain.load(domain)
-    with console.progress(quiet=quiet) as tell:
-        handle = place.open(source, declared, tell)
+    declared = Domain.load(table.domain)
+    with console.progress(quiet=shown.quiet) as tell:
+        handle = reading.open(table.source, declared, tell)
         counts = count_stream(
             handle,
             time,
             condition=condition,
-            **asdict(privacy),
+            **vars(terms),
             **asdict(payer),
-            key=key,
         )
-    if as_json:
+    if shown.as_json:
         steps = [asdict(step) for step in counts]
         console.say_json({"key": counts.key, "error": counts.error, "beta": counts.beta, "steps": steps})
         return
@@ -208,7 +195,7 @@ def stream(
     console.say(f"every count is within {counts.error:,.0f} records, except with probability {counts.beta:g}")
 
 
-def _check_readable(declared: Domain, texts: list[str]) -> None:
+def _check_readable(declared: Domain, texts: Sequence[str]) -> None:
     """What cannot be read is refused before the table is opened."""
     from maquette.queries import where
 

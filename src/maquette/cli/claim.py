@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from maquette.cli import console
-from maquette.cli.options import AsJson, Beta, Delta, Epsilon, Quiet, grouped
+from maquette.cli.options import Shown, grouped
+from maquette.requests import Beta, Delta, Epsilon
 
 if TYPE_CHECKING:
     from maquette.audit.claim import Point
@@ -20,20 +21,31 @@ def register(app: typer.Typer) -> None:
     app.command("claim")(grouped(claim))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ColumnOfTable:
+    """A column of numbers in a public table, and the grids that are laid over it."""
+
+    source: Annotated[Path, typer.Argument(metavar="TABLE", help="A public table, as a CSV or Parquet file.")]
+    column: Annotated[str, typer.Option("--column", help="A column of numbers.")]
+    low: Annotated[float, typer.Option("--low", help="Where the grids begin.")]
+    high: Annotated[float, typer.Option("--high", help="Where they end.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The budget and the confidence of the comparison."""
+
+    epsilon: Epsilon = 1.0
+    delta: Delta = 1e-9
+    beta: Beta = 0.05
+
+
 def claim(
     *,
-    source: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="A public table, as a CSV or Parquet file.")
-    ],
-    column: Annotated[str, typer.Option("--column", help="A column of numbers.")],
-    low: Annotated[float, typer.Option("--low", help="Where the grids begin.")],
-    high: Annotated[float, typer.Option("--high", help="Where they end.")],
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-9,
-    beta: Beta = 0.05,
+    column: ColumnOfTable,
+    at: Setting,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png, .html, .json.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    shown: Shown,
 ) -> None:
     """Compare errors of all thresholds of a column on grids of 2^4 to 2^64 cells. NOT PRIVATE: for public tables.
 
@@ -48,21 +60,21 @@ def claim(
 
     if plot is not None:
         console.check_plot(plot)
-    values = subject.read_column(source, column)
-    with console.progress(quiet=quiet) as tell:
-        points = subject.claim(
-            values, low=low, high=high, epsilon=epsilon, delta=delta, beta=beta, progress=tell
-        )
+    values = subject.read_column(column.source, column.column)
+    with console.progress(quiet=shown.quiet) as tell:
+        points = subject.claim(values, low=column.low, high=column.high, **asdict(at), progress=tell)
     if plot is not None:
-        what = f"{column} in {source.name}"
-        chart = subject.specification(points, records=len(values), epsilon=epsilon, delta=delta, what=what)
+        what = f"{column.column} in {column.source.name}"
+        chart = subject.specification(
+            points, records=len(values), epsilon=at.epsilon, delta=at.delta, what=what
+        )
         console.write_plot(chart, plot, title="Errors of all thresholds on finer and finer grids")
-    if as_json:
+    if shown.as_json:
         listed = [{name: _finite(value) for name, value in asdict(point).items()} for point in points]
         console.say_json({"warning": subject.WARNING, "records": len(values), "points": listed})
         return
     console.say(subject.WARNING)
-    _say(points, beta=beta)
+    _say(points, beta=at.beta)
     if plot is not None:
         console.say(f"\nwrote {plot}")
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maquette.cli import console
-from maquette.cli.options import AsJson, Workload, grouped
+from maquette.cli.options import AsJson, grouped, read_workload
 from maquette.core import _check
 from maquette.errors import WorkloadError
+from maquette.requests import WorkloadWords
 
 if TYPE_CHECKING:
     from maquette.queries.base import Queries
@@ -30,7 +31,7 @@ def dimension(
     domain: Annotated[
         Path | None, typer.Option("--domain", "-d", help="The domain file: the declared public schema.")
     ] = None,
-    workload: Workload,
+    workload: WorkloadWords,
     matrix: Annotated[
         Path | None, typer.Option(help="A CSV file of weights instead: a line per query, a column per cell.")
     ] = None,
@@ -62,7 +63,7 @@ def dimension(
     elif domain is None:
         raise WorkloadError("a dimension needs --domain with queries, or --matrix")
     else:
-        queries = workload.read(Domain.load(domain))
+        queries = read_workload(workload, Domain.load(domain))
     result = dimension_interval(queries, gamma, effort=effort)
     if as_json:
         console.say_json(_document(queries, result))

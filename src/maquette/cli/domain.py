@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,20 +11,11 @@ import typer
 from maquette.cli import console
 from maquette.cli.options import (
     AsJson,
-    Delimiter,
-    Delta,
-    Encoding,
-    Epsilon,
-    Persons,
-    Place,
-    RelationName,
     Source,
-    TableQuery,
-    TotalDelta,
-    TotalEpsilon,
     grouped,
 )
 from maquette.errors import DomainError, ParameterError
+from maquette.requests import Delimiter, Privacy, Protected, Reading, TableQuery, TextEncoding, Totals
 
 app = typer.Typer(
     help="Discover, draft, review and check domain files.", no_args_is_help=True, rich_markup_mode=None
@@ -39,7 +30,7 @@ def draft(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; stdout if absent.")
     ] = None,
-    place: Place,
+    reading: Reading,
     na_values: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,7 +51,7 @@ def draft(
     from maquette.owner import draft as draft_domain
     from maquette.results.folder import write_domain
 
-    domain = draft_domain(source, **asdict(place), na_values=na_values or ())
+    domain = draft_domain(source, **asdict(reading), na_values=na_values or ())
     if output is None:
         console.say(to_text(domain.to_dict()).rstrip())
         return
@@ -130,7 +121,7 @@ def check(
     ] = None,
     query: TableQuery = None,
     delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
+    encoding: TextEncoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """Explain what is wrong or risky in a domain file. Exit code 2 if something is wrong.
@@ -183,51 +174,72 @@ def check(
 # `maquette domain discover`: a domain that is found privately, and paid for.
 
 
-@app.command("discover")
-@grouped
-def discover(
-    *,
-    source: Source,
-    epsilon: Epsilon,
+@dataclass(frozen=True, kw_only=True)
+class LedgerToMake(Totals):
+    """A ledger that may be made before there is a domain."""
+
     ledger: Annotated[
         str,
         typer.Option(help="Path or URL of the ledger, which is made at first use, before there is a domain."),
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the domain file.")],
-    delta: Delta = 0.0,
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownColumns:
+    """What is known of the columns before any of them is looked at."""
+
     declared: Annotated[
         Path | None,
         typer.Option(
             "--declared", metavar="DOMAIN", help="A domain file: its columns are declared, not found."
         ),
-    ] = None,
+    ] = None
     number: Annotated[
         list[str] | None, typer.Option("--number", metavar="COLUMN", help="A column of numbers; repeatable.")
-    ] = None,
+    ] = None
     text: Annotated[
         list[str] | None, typer.Option("--text", metavar="COLUMN", help="A column of texts; repeatable.")
-    ] = None,
+    ] = None
     date: Annotated[
         list[str] | None,
         typer.Option("--date", metavar="COLUMN", help="A column of dates or times; repeatable."),
-    ] = None,
+    ] = None
     drop: Annotated[
         list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out; repeatable.")
-    ] = None,
-    relation: RelationName = "add-remove",
-    persons: Persons,
-    total_epsilon: TotalEpsilon = None,
-    total_delta: TotalDelta = None,
+    ] = None
     na_values: Annotated[
         list[str] | None,
         typer.Option(
             "--na", metavar="TEXT", help="A text that means missing, instead of the usual; repeatable."
         ),
-    ] = None,
-    place: Place,
-    key: Annotated[
-        str | None, typer.Option(help="A name for this run in the ledger; a new key pays again.")
-    ] = None,
+    ] = None
+
+    def read(self) -> dict[str, Any]:
+        """The columns by name, declared or of a kind."""
+        from maquette.domain import Domain
+
+        columns: dict[str, Any] = {}
+        for kind in ("number", "text", "date", "drop"):
+            for name in getattr(self, kind) or []:
+                if name in columns:
+                    raise ParameterError(f"column '{name}' is named twice")
+                columns[name] = kind
+        if self.declared is not None:
+            columns |= {attribute.name: attribute for attribute in Domain.load(self.declared)}
+        return columns
+
+
+@app.command("discover")
+@grouped
+def discover(
+    *,
+    source: Source,
+    privacy: Privacy,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the domain file.")],
+    columns: KnownColumns,
+    payer: LedgerToMake,
+    protected: Protected,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Find kinds, lists and bounds privately and pay for each finding. The domain may be published.
@@ -240,7 +252,6 @@ def discover(
       maquette domain discover people.csv --epsilon 0.2 --delta 1e-9 --ledger people.ledger --total-epsilon 2 \\
         --total-delta 1e-6 -o people.domain.json
     """
-    from maquette.domain import Domain
     from maquette.domain.review import MISSING_WORDS
     from maquette.releasing.discovery import discover as find
     from maquette.results.folder import write_domain
@@ -249,27 +260,14 @@ def discover(
         raise DomainError(
             f"{output} exists and may be in use, so it is not overwritten; choose another place"
         )
-    columns: dict[str, Any] = {}
-    for kind, names in (("number", number), ("text", text), ("date", date), ("drop", drop)):
-        for name in names or []:
-            if name in columns:
-                raise ParameterError(f"column '{name}' is named twice")
-            columns[name] = kind
-    if declared is not None:
-        columns |= {attribute.name: attribute for attribute in Domain.load(declared)}
     result = find(
         source,
-        epsilon=epsilon,
-        delta=delta,
-        ledger=ledger,
-        columns=columns,
-        na_values=MISSING_WORDS if na_values is None else na_values,
-        relation=relation,
-        **asdict(persons),
-        total_epsilon=total_epsilon,
-        total_delta=total_delta,
-        key=key,
-        **asdict(place),
+        columns=columns.read(),
+        na_values=MISSING_WORDS if columns.na_values is None else columns.na_values,
+        **asdict(privacy),
+        **asdict(payer),
+        **asdict(protected),
+        **asdict(reading),
     )
     write_domain(output, result.domain)
     if as_json:
@@ -298,7 +296,7 @@ def place_group() -> None:
 def check_place(
     *,
     source: Source,
-    place: Place,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Open a table without reading its records, and warn of what its reader could do besides reading.
@@ -312,7 +310,7 @@ def check_place(
     """
     from maquette.owner import check_source
 
-    facts = check_source(source, **asdict(place))
+    facts = check_source(source, **asdict(reading))
     if as_json:
         console.say_json(
             {"source": facts.description, "columns": facts.columns, "warnings": list(facts.warnings)}

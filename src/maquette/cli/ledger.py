@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maquette.cli import console, options
-from maquette.cli.options import AsJson, Delta, DomainFile, Epsilon, RelationName
+from maquette.cli.options import AsJson, DomainFile
 from maquette.errors import LedgerError
+from maquette.requests import Privacy, Protected
 
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger
@@ -29,22 +30,20 @@ def create(
     *,
     location: Location,
     domain: DomainFile,
-    epsilon: Epsilon,
-    delta: Delta = 0.0,
+    privacy: Privacy,
     pure: Annotated[
         float,
         typer.Option(
             help="The part of epsilon that is kept for pure events, with a delta; they cost it what they are."
         ),
     ] = 0.0,
-    relation: RelationName = "add-remove",
     accounting: Annotated[
         str,
         typer.Option(
             help="How a delta is counted: gaussian (least noise for releases) or zcdp (least for sessions)."
         ),
     ] = "gaussian",
-    persons: options.Persons,
+    protected: Protected,
     name: Annotated[
         str | None, typer.Option(help="Name of the ledger. Default: the name of the file.")
     ] = None,
@@ -60,19 +59,23 @@ def create(
     from maquette.core import _check
     from maquette.core.budget import Budget
     from maquette.core.neighbours import neighbours
-    from maquette.domain import Domain, Persons, Relation
+    from maquette.domain import Domain
     from maquette.releasing.payment import warn_if_weak
 
-    between = Relation.named(relation)
-    warn_if_weak(Budget(epsilon, delta))
+    warn_if_weak(privacy.budget_in())
     _check.one_of(("gaussian", "zcdp"), accounting=accounting)
     with Ledger.create(
         location,
-        budget=Budget(epsilon, delta, "gaussian" if accounting == "gaussian" else "zcdp", pure_epsilon=pure),
-        relation=between,
+        budget=Budget(
+            privacy.epsilon,
+            privacy.delta,
+            "gaussian" if accounting == "gaussian" else "zcdp",
+            pure_epsilon=pure,
+        ),
+        relation=privacy.between,
         domain_fingerprint=Domain.load(domain).fingerprint,
         name=name or (Path(location).stem if "://" not in location else "ledger"),
-        persons=Persons.named(persons.person, persons.rows_per_person),
+        persons=protected.persons,
     ) as book:
         if as_json:
             console.say_json(_summary(book))
@@ -189,6 +192,18 @@ def verify(
         console.say(f"receipt {head}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """What another program guarantees, in one of three ways."""
+
+    epsilon: Annotated[float | None, typer.Option(help="A pure epsilon, or one with --delta.")] = None
+    delta: Annotated[
+        float | None, typer.Option(help="The delta of that epsilon, in a ledger that counts rho.")
+    ] = None
+    rho: Annotated[float | None, typer.Option(help="Zero-concentrated, in a ledger that counts rho.")] = None
+    mu: Annotated[float | None, typer.Option(help="Gaussian differential privacy, with any delta.")] = None
+
+
 @app.command("charge")
 @options.grouped
 def charge(
@@ -197,12 +212,7 @@ def charge(
     reason: Annotated[
         str, typer.Option(help="What it was spent on, and by which program: it stays in the ledger.")
     ],
-    epsilon: Annotated[float | None, typer.Option(help="A pure epsilon, or one with --delta.")] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="The delta of that epsilon, in a ledger that counts rho.")
-    ] = None,
-    rho: Annotated[float | None, typer.Option(help="Zero-concentrated, in a ledger that counts rho.")] = None,
-    mu: Annotated[float | None, typer.Option(help="Gaussian differential privacy, with any delta.")] = None,
+    loss: Loss,
     key: Annotated[
         str | None, typer.Option(help="A name of this payment: the same one again is charged once.")
     ] = None,
@@ -216,12 +226,12 @@ def charge(
     Example:
       maquette ledger charge people.ledger --epsilon 0.2 --reason "OpenDP: mean of age"
     """
+    from maquette.accounting.charges import shares_in_words
     from maquette.accounting.elsewhere import spent
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import shares_in_words
     from maquette.results import wording
 
-    event = spent(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    event = spent(**asdict(loss))
     with Ledger.open(location) as book:
         entry = book.charge(event, reason=reason, key=key)
         paid = {"key": entry.key, "sequence": entry.seq, **wording.amounts_of(entry.cost, book)}
@@ -261,8 +271,8 @@ def recover(location: Location, as_json: AsJson = False) -> None:
     Example:
       maquette ledger recover people.ledger
     """
+    from maquette.accounting.charges import shares_in_words
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import shares_in_words
     from maquette.results import wording
 
     done = Ledger.recover(location)
@@ -309,8 +319,8 @@ def settle(
       maquette ledger settle people.ledger
       maquette ledger settle people.ledger release-1c63851c363ff10a59d0
     """
+    from maquette.accounting.charges import shares_in_words
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import shares_in_words
     from maquette.results import wording
 
     with Ledger.open(location) as book:
@@ -374,7 +384,8 @@ def paid_so_far(location: str) -> str:
 
 def standing_of(book: Ledger) -> str:
     """Spent, reserved and left in percent, and what the rest can pay for."""
-    from maquette.core.budget import affordable_epsilon, percent_of
+    from maquette.accounting.charges import affordable_epsilon
+    from maquette.core.budget import percent_of
     from maquette.results import wording
 
     balance, said = book.balance(), list[str]()

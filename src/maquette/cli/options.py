@@ -1,42 +1,34 @@
-"""Options that several commands share, with one wording, alone and in groups."""
+"""Options of commands: views of the fields of requests, and what commands have besides, with one wording."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import cache, wraps
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
 from maquette.cli.console import complain
-from maquette.errors import ParameterError, WorkloadError
+from maquette.core import _check
+from maquette.errors import ParameterError
 from maquette.progress import Progress
+from maquette.requests import Field, Protected, Reading, WorkloadWords, field_of, hints_of
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
     from maquette.owner import Table
     from maquette.queries import Queries
 
-
 DomainFile = Annotated[
     Path, typer.Option("--domain", "-d", help="The domain file: the declared public schema.")
 ]
-Epsilon = Annotated[float, typer.Option(help="Privacy budget. Without a delta, pure differential privacy.")]
-Delta = Annotated[
-    float, typer.Option(help="Makes the budget (epsilon, delta), counted by Gaussian DP or zCDP.")
-]
-Beta = Annotated[float, typer.Option(help="Probability that a stated error is exceeded.")]
-RelationName = Annotated[
-    str, typer.Option("--relation", help="Neighbours: add-remove (n private) or replace-one (n public).")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
-Delimiter = Annotated[str, typer.Option(help="Field separator of a CSV file.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1.")]
 Memory = Annotated[
     int | None,
     typer.Option(
@@ -46,93 +38,6 @@ Memory = Annotated[
         "every question; a release that cannot keep to it is refused. Default: a quarter of what is free, for rows.",
     ),
 ]
-TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database.")]
-TableQuery = Annotated[
-    str | None, typer.Option("--query", help="An SQL query on the database, instead of a table.")
-]
-
-PersonColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--person",
-        metavar="COLUMN",
-        help="The column that says whose row it is, to protect people with several rows.",
-    ),
-]
-RowsPerPerson = Annotated[
-    int | None,
-    typer.Option("--rows-per-person", metavar="K", help="How many rows of each person count, with --person."),
-]
-
-WeightName = Annotated[
-    str | None,
-    typer.Option("--weight", metavar="ATTR", help="Weigh the records by this attribute (mechanism roth)."),
-]
-
-MarginalOrders = Annotated[
-    list[int] | None, typer.Option("--marginals", metavar="K", help="All K-way marginals; may be repeated.")
-]
-PrefixNames = Annotated[
-    list[str] | None, typer.Option("--prefixes", metavar="ATTR", help="Cumulative counts of an attribute.")
-]
-RangeNames = Annotated[
-    list[str] | None,
-    typer.Option("--ranges", metavar="A[,B]", help="All intervals of an attribute, or boxes of several."),
-]
-Predicates = Annotated[
-    list[str] | None, typer.Option("--where", metavar="SQL", help='One predicate, such as "age >= 60".')
-]
-ClassWords = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--class",
-        metavar="WORD",
-        help="A class in words: points:age,sex; conjunctions:3; parities:a,b; halfspaces:age + 2*hours >= 60.",
-    ),
-]
-WorkloadFile = Annotated[Path | None, typer.Option("--workload", help="A workload file (JSON).")]
-
-
-@dataclass(frozen=True)
-class Workload:
-    """The queries of a command."""
-
-    marginals: MarginalOrders = None
-    prefixes: PrefixNames = None
-    ranges: RangeNames = None
-    where: Predicates = None
-    classes: ClassWords = None
-    workload: WorkloadFile = None
-
-    def read(self, domain: Domain) -> Queries:
-        """The union of everything that was asked for on the command line."""
-        from maquette import queries as q
-
-        parts: list[Queries] = []
-        orders = self.marginals or []
-        if any(order < 1 for order in orders):
-            raise WorkloadError("expected --marginals 1 or more: a marginal has at least one attribute")
-        if orders:
-            parts.append(q.marginals(domain, orders[0] if len(orders) == 1 else orders))
-        parts += [q.prefixes(domain, name) for name in self.prefixes or []]
-        parts += [q.ranges(domain, *(n.strip() for n in names.split(","))) for names in self.ranges or []]
-        if self.where:
-            parts.append(q.exact_predicates(domain, self.where))
-            for said in dict.fromkeys(said for text in self.where for said in q.where(domain, text).cuts):
-                complain(f"note: {said}; it is asked as two queries, one for each side")
-        parts += [q.parse_workload(domain, [word]) for word in self.classes or []]
-        if self.workload is not None:
-            parts.append(q.load(domain, self.workload))
-        if not parts:
-            raise WorkloadError(
-                "there are no queries; give at least one of --marginals K, --prefixes ATTR, --ranges A[,B], "
-                '--where "...", --class WORD, --workload FILE'
-            )
-        return parts[0] if len(parts) == 1 else q.union(*parts)
-
-
-# How commands open the private table and choose its ledger: options with one wording, one call.
-
 Source = Annotated[
     str,
     typer.Argument(
@@ -141,33 +46,52 @@ Source = Annotated[
 ]
 
 
-def _durable(place: str | None) -> str | None:
-    if place == "memory":
-        raise ParameterError(
-            "a ledger in memory would end with this command, and the next one would start a second budget for the same "
-            "people; give --ledger a file, such as people.ledger (./memory for a file of this name)"
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """The private table, and what is declared of it."""
+
+    source: Source
+    domain: DomainFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReading(Reading, Protected):
+    """How the private table is read, and whose rows are in it."""
+
+    memory: Memory = None
+
+    def open(self, source: str, declared: Domain, tell: Progress) -> Table:
+        """The table behind its barrier, with progress while it is read."""
+        from maquette import owner as handle
+
+        values = asdict(self)
+        memory = values.pop("memory")
+        return handle.open(
+            source,
+            domain=declared,
+            **values,
+            memory_limit=None if memory is None else memory * 10**6,
+            progress=lambda share: tell("reading the table", share),
         )
-    return place
 
 
-LedgerPlace = Annotated[
-    str | None,
-    typer.Option(
-        help="Path or URL of the ledger, created at first use. Default: beside the table.", callback=_durable
-    ),
-]
-TotalEpsilon = Annotated[
-    float | None, typer.Option(help="Total of a new ledger. Default: the epsilon of this command.")
-]
-TotalDelta = Annotated[
-    float | None, typer.Option(help="Total of a new ledger. Default: the delta of this command.")
-]
-Accounting = Annotated[
-    str | None,
-    typer.Option(
-        help="How a new ledger counts a delta: gaussian or zcdp. Default: the better one for the mechanism."
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """How a result is printed."""
+
+    as_json: AsJson = False
+    quiet: Quiet = False
+
+
+def read_workload(words: WorkloadWords, domain: Domain) -> Queries:
+    """The union of everything that was asked for on the command line."""
+    from maquette import queries as q
+    from maquette.queries.forms import read_words
+
+    queries = read_words(domain, words)
+    for said in dict.fromkeys(said for text in words.where for said in q.where(domain, text).cuts):
+        complain(f"note: {said}; it is asked as two queries, one for each side")
+    return queries
 
 
 def file_name(source: str, table: str | None) -> str:
@@ -178,83 +102,121 @@ def file_name(source: str, table: str | None) -> str:
     return re.sub(r"[^\w.-]+", "-", table or (Path(source[6:]).stem if is_path else "") or "query")
 
 
-@dataclass(frozen=True)
-class Place:
-    """How a table is read, and which one inside a database."""
+# Texts of which a value is made, by the name of the field.
 
-    delimiter: Delimiter = ","
-    encoding: Encoding = "utf-8"
-    table: TableName = None
-    query: TableQuery = None
 
-    def open(
-        self, source: str, declared: Domain, tell: Progress, *, memory: int | None = None, **persons: Any
-    ) -> Table:
-        """The table behind its barrier, with progress while it is read; `persons` says whose rows they are."""
-        from maquette import owner as handle
-
-        return handle.open(
-            source,
-            domain=declared,
-            **asdict(self),
-            **persons,
-            memory_limit=None if memory is None else memory * 10**6,
-            progress=lambda share: tell("reading the table", share),
+def _durable(place: str) -> str:
+    if place == "memory":
+        raise ParameterError(
+            "a ledger in memory would end with this command, and the next one would start a second budget for the same "
+            "people; give --ledger a file, such as people.ledger (./memory for a file of this name)"
         )
+    return place
 
 
-@dataclass(frozen=True)
-class Privacy:
-    """What an answer may cost, and what is said of its error."""
-
-    epsilon: Epsilon
-    delta: Delta = 0.0
-    beta: Beta = 0.05
-    relation: RelationName = "add-remove"
+def _accounting(name: str) -> str:
+    _check.one_of(("gaussian", "zcdp"), accounting=name)
+    return name
 
 
-@dataclass(frozen=True)
-class Payer:
-    """The ledger that pays, and the totals of a new one."""
+def _certificate(text: str) -> float | list[str]:
+    """A share of the budget, or the words for what is certified."""
+    try:
+        return float(text)
+    except ValueError:
+        return [word.strip() for word in text.split(",")]
 
-    ledger: LedgerPlace = None
-    total_epsilon: TotalEpsilon = None
-    total_delta: TotalDelta = None
+
+def _rows(text: str) -> int | Literal["small"]:
+    """A whole number, or the word."""
+    if text == "small":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise ParameterError(f"expected rows to be a whole number >= 1, or small, got rows={text}")
+    return int(text)
 
 
-@dataclass(frozen=True)
-class Persons:
-    """Who is protected, where a person may have several rows."""
+_READ: dict[str, Callable[[str], Any]] = {
+    "accounting": _accounting,
+    "certificate": _certificate,
+    "ledger": _durable,
+    "relation": str,
+    "rows": _rows,
+}
 
-    person: PersonColumn = None
-    rows_per_person: RowsPerPerson = None
+
+# Commands for Typer.
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for Typer: a parameter that is a group of options stands for all of them, in its place."""
-    hints = get_type_hints(command, include_extras=True)
+    """A command for Typer: a parameter that is a group of options, such as a request, stands for all of them."""
+    hints = hints_of(command)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     parameters: list[inspect.Parameter] = []
     for name, one in inspect.signature(command).parameters.items():
-        parameters += _options_of(groups[name]) if name in groups else [one.replace(annotation=hints[name])]
+        parameters += (
+            _options_of(groups[name]) if name in groups else [_option(name, hints[name], one.default)]
+        )
 
     @wraps(command)
     def run(**values: Any) -> None:
-        members = {
-            name: kind(**{one.name: values.pop(one.name) for one in fields(kind)})
-            for name, kind in groups.items()
-        }
-        command(**values, **members)
+        arguments = {name: _value(name, value) for name, value in values.items()}
+        members = {name: _group(kind, arguments) for name, kind in groups.items()}
+        command(**arguments, **members)
 
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {}  # they are in the signature, evaluated; Typer would evaluate them once more
     return run
 
 
-@cache
+def _group(kind: Any, arguments: dict[str, Any]) -> Any:
+    """A group of what was typed; what was not has its default. Typer says None for a list that nobody named."""
+    typed = {one.name: arguments.pop(one.name) for one in fields(kind) if one.name in arguments}
+    return kind(**{name: value for name, value in typed.items() if value is not None})
+
+
 def _options_of(group: Any) -> list[inspect.Parameter]:
-    kinds = get_type_hints(group, include_extras=True)
+    kinds = hints_of(group)
     return [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kinds[name])
-        for name, one in inspect.signature(group).parameters.items()
+        _option(one.name, kinds[one.name], one.default)
+        for one in fields(group)
+        if hasattr(kinds[one.name], "__metadata__")
     ]
+
+
+def _option(name: str, annotated: Any, default: Any) -> inspect.Parameter:
+    """One option, argument or field of a request as Typer takes it."""
+    field = field_of(name, annotated, default)
+    if field is not None:
+        option = typer.Option(*field.help.flags, help=field.help.text, metavar=field.help.metavar)
+        annotated, default = Annotated[_typed(field), option], _default(field)
+    missing = default is MISSING or default is inspect.Parameter.empty
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=annotated,
+        default=inspect.Parameter.empty if missing else default,
+    )
+
+
+def _typed(field: Field) -> Any:
+    """The type as it is typed in a shell: lists for repeated options, texts for what is made of a text."""
+    if get_origin(field.kind) is tuple:
+        return list[get_args(field.kind)[0]] | None
+    if field.name not in _READ:
+        return field.kind
+    parts = get_args(field.kind) if get_origin(field.kind) in (Union, UnionType) else ()
+    return str | None if type(None) in parts else str
+
+
+def _default(field: Field) -> Any:
+    if get_origin(field.kind) is tuple:
+        return None
+    return str(field.default) if isinstance(field.default, str) else field.default
+
+
+def _value(name: str, value: Any) -> Any:
+    """What was typed, as the request takes it."""
+    if isinstance(value, list):
+        return tuple(value)
+    return _READ[name](value) if name in _READ and isinstance(value, str) else value

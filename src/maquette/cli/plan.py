@@ -12,6 +12,7 @@ import typer
 
 from maquette.cli import console, options
 from maquette.errors import ParameterError
+from maquette.requests import PlanRequest, SessionRequest, WorkloadWords
 
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Balance
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from maquette.mechanisms.base import ClassForecast, Forecast
     from maquette.queries.base import Queries
     from maquette.releasing.planning import Requirement
-    from maquette.releasing.ranking import Plan
+    from maquette.releasing.ranking import Comparison
 
 MARK = "→"
 """Beside the mechanism that a release takes by itself."""
@@ -34,24 +35,8 @@ def register(app: typer.Typer) -> None:
 def plan(
     *,
     domain: options.DomainFile,
-    n: Annotated[
-        int | None, typer.Option("--n", help="Number of records of the table, a public figure.")
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget. Without a delta, pure differential privacy.")
-    ] = None,
-    delta: options.Delta = 0.0,
-    beta: options.Beta = 0.05,
-    alpha: Annotated[
-        float | None,
-        typer.Option(help="Target error: computes the --n or --epsilon it needs; give the other one."),
-    ] = None,
-    relation: options.RelationName = "add-remove",
-    workload: options.Workload,
-    weight: options.WeightName = None,
-    rows_per_person: Annotated[
-        int, typer.Option(metavar="K", help="Protect persons of whom at most K records count.")
-    ] = 1,
+    wish: PlanRequest,
+    workload: WorkloadWords,
     ledger: Annotated[
         str | None, typer.Option(help="A ledger, to see how much of it such a release would take.")
     ] = None,
@@ -76,33 +61,34 @@ def plan(
     from maquette.releasing.planning import required
 
     if online:
-        say_online(domain, n=n, epsilon=epsilon, delta=delta, beta=beta, alpha=alpha, as_json=as_json)
+        say_online(domain, wish, as_json=as_json)
         return
-    queries = workload.read(Domain.load(domain))
-    public = {"delta": delta, "relation": relation, "beta": beta, "rows_per_person": rows_per_person}
+    queries = options.read_workload(workload, Domain.load(domain))
+    public = asdict(wish)
+    alpha, weight = public.pop("alpha"), public.pop("weight")
     if alpha is not None:
-        if (n is None) == (epsilon is None):
+        if (wish.n is None) == (wish.epsilon is None):
             raise ParameterError(
                 "with --alpha give exactly one of --n and --epsilon; the other one is computed"
             )
-        _say_required(required(queries, alpha=alpha, n=n, epsilon=epsilon, **public), as_json=as_json)
+        _say_required(required(queries, alpha=alpha, **public), as_json=as_json)
         return
-    if n is None or epsilon is None:
+    if wish.n is None or wish.epsilon is None:
         raise ParameterError("a plan needs --n and --epsilon (or --alpha and one of them)")
-    ranked = make_plan(queries, n=n, epsilon=epsilon, weight=weight, **public)
+    ranked, budget = make_plan(queries, weight=weight, **public), Budget(wish.epsilon, wish.delta)
     if as_json:
-        share = {} if ledger is None else {"ledger": _share(ledger, Budget(epsilon, delta))}
+        share = {} if ledger is None else {"ledger": _share(ledger, budget)}
         console.say_json(ranked.to_dict() | share)
         return
     say_plan(ranked, queries, every=every)
     if ledger is not None:
-        _say_share(ledger, Budget(epsilon, delta))
+        _say_share(ledger, budget)
 
 
 def _share(location: str, budget: Budget) -> dict[str, Any]:
     """What a release with this budget takes of a ledger, and the epsilon that would fit at its delta, for scripts."""
+    from maquette.accounting.charges import affordable_epsilon, release_cost
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import affordable_epsilon, release_cost
 
     with Ledger.open(location) as book:
         balance = book.balance()
@@ -129,8 +115,8 @@ def _share_left(balance: Balance, cost: Cost | None) -> float:
 
 def _say_share(location: str, budget: Budget) -> None:
     """How much of a ledger a release with this budget takes, and whether it is there."""
+    from maquette.accounting.charges import pure_in_words, release_cost, shares_in_words, what_fits
     from maquette.accounting.ledger import Ledger
-    from maquette.core.budget import pure_in_words, release_cost, shares_in_words, what_fits
 
     with Ledger.open(location) as book:
         if not budget.pure and book.budget.pure:
@@ -164,7 +150,7 @@ def _say_required(requirements: Sequence[Requirement], *, as_json: bool) -> None
     console.table(("mechanism", "n", "epsilon", "remark"), rows, right=(1, 2))
 
 
-def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
+def say_plan(plan: Comparison, queries: Queries, *, every: bool) -> None:
     """The mechanisms that can do it, best guarantee first, errors in points; refusals with `every`."""
     from maquette.releasing.ranking import preferred
     from maquette.results import wording
@@ -221,28 +207,26 @@ def _points(error: float | None) -> str:
     return "none" if error >= 1 else f"{100 * error:.2g}"
 
 
-def say_online(
-    domain: Path,
-    *,
-    n: int | None,
-    epsilon: float | None,
-    delta: float,
-    beta: float,
-    alpha: float | None,
-    as_json: bool,
-) -> None:
+def say_online(domain: Path, wish: PlanRequest, *, as_json: bool) -> None:
     """Error against the number of questions; from how many on PMW beats fresh noise; what a session would do."""
     from maquette.domain import Domain
     from maquette.theory import guarantees, overview
     from maquette.theory.existence import Facts
 
+    n, epsilon, alpha = wish.n, wish.epsilon, wish.alpha
     if n is None or epsilon is None:
         raise ParameterError("plan --online needs --n, a public figure, and --epsilon")
     schema = Domain.load(domain)
     setting = overview.Setting(
-        facts=Facts(universe=schema.size, log_queries=0.0), n=n, epsilon=epsilon, delta=delta, beta=beta
+        facts=Facts(universe=schema.size, log_queries=0.0),
+        n=n,
+        epsilon=epsilon,
+        delta=wish.delta,
+        beta=wish.beta,
     )
-    session = _session(schema, n=n, epsilon=epsilon, delta=delta, beta=beta, alpha=alpha)
+    session = _session(
+        schema, n, SessionRequest(epsilon=epsilon, delta=wish.delta, beta=wish.beta, alpha=alpha)
+    )
     crossing = overview.crossover(setting)
     affordable = None
     if alpha is not None:
@@ -256,7 +240,8 @@ def say_online(
         )
         return
     console.say(
-        f"Largest error of all answers in points (percent of all records), except with probability {100 * beta:g} %"
+        "Largest error of all answers in points (percent of all records), "
+        f"except with probability {100 * wish.beta:g} %"
     )
     console.table(
         ["questions", "pmw", "fresh noise"],
@@ -276,31 +261,15 @@ def say_online(
         console.say(line)
 
 
-def _session(
-    domain: Domain, *, n: int, epsilon: float, delta: float, beta: float, alpha: float | None
-) -> dict[str, Any]:
+def _session(domain: Domain, n: int, wish: SessionRequest) -> dict[str, Any]:
     """What a session of the default kind would run with on so many records, under replace-one."""
-    from maquette.core.budget import Budget
     from maquette.core.measurement import Size
     from maquette.domain import Relation
     from maquette.errors import MechanismError
     from maquette.mechanisms.online import largest_error
-    from maquette.sessions.opening import QUESTIONS
     from maquette.sessions.rules import Rules
 
-    rules = Rules(
-        budget=Budget(epsilon, delta),
-        relation=Relation.REPLACE_ONE,
-        beta=beta,
-        alpha=alpha,
-        mechanism="pmw",
-        questions=QUESTIONS,
-        update="refit",
-        measure_first=True,
-        budget_for_all=False,
-        attributes=None,
-        analyst=None,
-    )
+    rules = replace(Rules.of(replace(wish, relation=Relation.REPLACE_ONE), domain), measure_first=True)
     public = rules.public(domain, Size(n, None, None))
     try:
         settings = rules.settings(public)
@@ -312,7 +281,7 @@ def _session(
     if settings.terms is not None:
         tests = settings.epochs * settings.terms.cap
     return {
-        "questions": QUESTIONS,
+        "questions": wish.queries,
         "error": largest_error(settings),
         "measured_answers": int(public.price / settings.measure.price),
         "far_guesses": tests,

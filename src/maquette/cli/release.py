@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from maquette.cli import console, options
 from maquette.cli.console import INTERRUPTED, complain
 from maquette.cli.ledger import paid_so_far
-from maquette.cli.options import (
-    Accounting,
-    Source,
-    file_name,
-)
-from maquette.core import _check
+from maquette.cli.options import file_name
 from maquette.errors import ParameterError
 from maquette.progress import Progress, Stage
+from maquette.requests import Payer, ReleaseRequest, WorkloadWords
 
 if TYPE_CHECKING:
     from maquette.mechanisms.smalldb import SmallDb
@@ -31,58 +27,35 @@ def register(app: typer.Typer) -> None:
     app.command("release")(options.grouped(release))
 
 
-def release(
-    *,
-    source: Source,
-    domain: options.DomainFile,
-    privacy: options.Privacy,
-    mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto",
-    workload: options.Workload,
-    weight: options.WeightName = None,
-    payer: options.Payer,
-    accounting: Accounting = None,
-    rows: Annotated[
-        str | None,
-        typer.Option(
-            help="Number of synthetic rows, or 'small'. Default: the mechanism chooses.",
-            metavar="M",
-        ),
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class ReleaseOptions(ReleaseRequest):
+    """A release, with the error that a configured mechanism aims at."""
+
     alpha: Annotated[
         float | None, typer.Option(help="Target error, which decides the number of rows (mechanism smalldb).")
-    ] = None,
-    typical_rows: Annotated[
-        int | None,
-        typer.Option(
-            help="A public guess of the number of records, used to choose the mechanism and its shares."
-        ),
-    ] = None,
-    post: Annotated[str, typer.Option(help="Post-processing: auto, none, consistent, lp or l2.")] = "auto",
-    certificate: Annotated[
-        str | None,
-        typer.Option(
-            help="Share of the budget that measures the largest error; 0 for none. Or what to certify, with commas: "
-            "'workload,any combination,two ranges'. Default: what is expected to state less than the guarantee."
-        ),
-    ] = None,
-    groups: Annotated[
-        bool, typer.Option("--groups", help="Certify every group of queries separately.")
-    ] = False,
-    key: Annotated[
-        str | None,
-        typer.Option(help="A name for this run. The same key costs nothing again, a new key pays again."),
-    ] = None,
-    place: options.Place,
-    memory: options.Memory = None,
-    persons: options.Persons,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(options.Shown):
+    """Where a release is written, and what is printed of it."""
+
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The release folder. Default: TABLE.maquette.")
-    ] = None,
+    ] = None
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace another release in the output folder.")
-    ] = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    ] = False
+
+
+def release(
+    *,
+    table: options.TableFile,
+    wish: ReleaseOptions,
+    workload: WorkloadWords,
+    payer: Payer,
+    reading: options.TableReading,
+    written: Written,
 ) -> None:
     """Answer a whole workload on a private table and write the release folder.
 
@@ -93,52 +66,31 @@ def release(
       maquette release people.csv --domain people.domain.json --marginals 3 --epsilon 1 --delta 1e-9 \\
         --ledger people.ledger --total-epsilon 3 -o people.maquette
     """
-    from maquette.api import release as make_release
-    from maquette.domain import Domain, Persons
-    from maquette.mechanisms.base import TYPICAL_ROWS
+    from maquette.api import release_of
+    from maquette.domain import Domain
     from maquette.releasing.request import Request
     from maquette.results.folder import check_place
 
-    declared = Domain.load(domain)
-    queries = workload.read(declared)
-    folder = output if output is not None else default_folder(source, place.table)
+    declared = Domain.load(table.domain)
+    queries = options.read_workload(workload, declared)
+    folder = written.output or default_folder(table.source, reading.table)
     # a table may take minutes to read: what can be refused before is refused before
-    parameters: dict[str, Any] = {
-        **asdict(privacy),
-        "mechanism": _with_target(mechanism, alpha),
-        "certificate": _certificate(certificate),
-        "groups": groups,
-        "rows": _rows(rows),
-        "post": post,
-        "weight": weight,
-        "typical_rows": TYPICAL_ROWS if typical_rows is None else typical_rows,
-    }
-    ledger_accounting = _accounting(accounting)
+    wish = replace(wish, mechanism=_with_target(str(wish.mechanism), wish.alpha))
     started = datetime.now(UTC).replace(microsecond=0)
-    request = Request.of(
-        queries, **parameters, persons=Persons.named(persons.person, persons.rows_per_person)
-    )
-    check_place(folder, replace=replace, key=_repeated(payer.ledger, key or request.key))
-    check_ledger(payer.ledger, folder)
+    key = payer.key or Request.of(queries, wish, persons=reading.persons).key
+    check_place(folder, replace=written.replace, key=_repeated(payer.place, key))
+    check_ledger(payer.place, folder)
     try:
-        with console.progress(quiet=quiet) as watcher:
-            tell = _WithFiles(watcher, source, queries.count)
-            handle = place.open(source, declared, tell, memory=memory, **asdict(persons))
-            result = make_release(
-                handle,
-                queries,
-                **parameters,
-                **asdict(payer),
-                accounting=ledger_accounting,
-                key=key,
-                progress=tell,
-            )
+        with console.progress(quiet=written.quiet) as watcher:
+            tell = _WithFiles(watcher, table.source, queries.count)
+            handle = reading.open(table.source, declared, tell)
+            result = release_of(handle, queries, wish, payer, progress=tell)
             tell("writing the release", 0.0)
-            result.save(folder, replace=replace)
+            result.save(folder, replace=written.replace)
     except KeyboardInterrupt as stopped:
-        _say_interrupted(payer.ledger, drawing=str(stopped))
+        _say_interrupted(payer.place, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
-    _say_release(result, folder, is_repeat=result.created < started, as_json=as_json)
+    _say_release(result, folder, is_repeat=result.created < started, as_json=written.as_json)
 
 
 READ_SECONDS, WRITE_SECONDS = 1.5e-8, 3e-7
@@ -191,32 +143,6 @@ def check_ledger(ledger: str | None, place: Path) -> None:
     if ledger is not None and ("://" in ledger or Path(ledger).exists()):
         with Ledger.open(ledger) as book:
             book.check_releases(place)
-
-
-def _accounting(name: str | None) -> Literal["gaussian", "zcdp"] | None:
-    if name is None:
-        return None
-    _check.one_of(("gaussian", "zcdp"), accounting=name)
-    return "gaussian" if name == "gaussian" else "zcdp"
-
-
-def _certificate(text: str | None) -> float | list[str] | None:
-    """A share of the budget, or the words for what is certified."""
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return [word.strip() for word in text.split(",")]
-
-
-def _rows(text: str | None) -> int | Literal["small"] | None:
-    """A whole number, or the word."""
-    if text is None or text == "small":
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise ParameterError(f"expected rows to be a whole number >= 1, or small, got rows={text}")
-    return int(text)
 
 
 def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:

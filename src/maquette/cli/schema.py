@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maquette.cli import console
-from maquette.cli.options import AsJson, Delimiter, Encoding
+from maquette.cli.options import AsJson, grouped
 from maquette.errors import DomainError, ParameterError
+from maquette.requests import Delimiter, TextEncoding
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
@@ -23,6 +24,7 @@ app = typer.Typer(
 
 
 @app.command("draft")
+@grouped
 def draft(
     tables: Annotated[
         list[str], typer.Option("--table", metavar="NAME=TABLE", help="A private table; repeatable.")
@@ -53,7 +55,7 @@ def draft(
         Path | None, typer.Option("-o", "--output", help="Where to write; stdout if absent.")
     ] = None,
     delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
+    encoding: TextEncoding = "utf-8",
 ) -> None:
     """Write a first schema file for several tables, marked as unreviewed.
 

@@ -16,6 +16,7 @@ import typer
 
 from maquette.cli import console, options
 from maquette.errors import DomainError, MaquetteError, ParameterError
+from maquette.requests import Reading, TotalEpsilon
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
@@ -55,7 +56,7 @@ class Paths:
     """The table, how it is read, and the files that the steps leave."""
 
     source: str
-    place: options.Place
+    place: Reading
     domain: Path
     release: Path
     ledger: str
@@ -105,7 +106,7 @@ class Agreement:
 def start(
     *,
     source: options.Source,
-    place: options.Place,
+    place: Reading,
     domain: Annotated[
         Path | None,
         typer.Option("--domain", "-d", help="The domain file. Default: TABLE.domain.json, drafted."),
@@ -120,7 +121,7 @@ def start(
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget. Default: asked for, with a recommendation.")
     ] = None,
-    total_epsilon: options.TotalEpsilon = None,
+    total_epsilon: TotalEpsilon = None,
     ledger: Annotated[
         str | None, typer.Option(help="Path or URL of the ledger. Default: beside the table.")
     ] = None,
@@ -167,7 +168,7 @@ def start(
 
 
 def _paths(
-    source: str, place: options.Place, *, domain: Path | None, ledger: str | None, output: Path | None
+    source: str, place: Reading, *, domain: Path | None, ledger: str | None, output: Path | None
 ) -> Paths:
     from maquette.cli.release import default_folder
     from maquette.owner import ledger_beside

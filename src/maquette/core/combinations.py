@@ -35,6 +35,26 @@ class ReleasedRows:
     codes: Codes
     """Rows by columns."""
 
+    def check(self, domain: Universe) -> tuple[Axis, ...]:
+        """Refuses what are no rows over columns of a domain; the columns as a search takes them."""
+        bounds.check_list([self.names], tuple, "names of columns in a tuple")
+        bounds.check_margins(domain, [(name,) for name in self.names])
+        if tuple(name for name in domain.names if name in self.names) != self.names:
+            raise ParameterError("expected the columns in the order of the domain, each once")
+        axes = tuple(axes_of(domain, self.names))
+        any_order.check_axes(axes)
+        _check_codes(self.codes, axes)
+        return axes
+
+    def request(self) -> dict[str, Any]:
+        """What the ledger remembers of them."""
+        rows = np.ascontiguousarray(self.codes, dtype="<u2")
+        return {
+            "columns": list(self.names),
+            "rows": hashlib.sha256(rows.data).hexdigest(),
+            "number": len(rows),
+        }
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CombinationQuestion:
@@ -50,13 +70,7 @@ class CombinationQuestion:
     ) -> CombinationQuestion:
         """Refuses what the sensitivity of `core/any_order.py` does not hold for. Public arguments only."""
         bounds.check_type(released, ReleasedRows, "released rows with the names of their columns")
-        bounds.check_list([released.names], tuple, "names of columns in a tuple")
-        bounds.check_margins(domain, [(name,) for name in released.names])
-        if tuple(name for name in domain.names if name in released.names) != released.names:
-            raise ParameterError("expected the columns in the order of the domain, each once")
-        axes = tuple(axes_of(domain, released.names))
-        any_order.check_axes(axes)
-        _check_codes(released.codes, axes)
+        axes = released.check(domain)
         bounds.check_list(statistics, Statistic, "a list of families of combinations")
         for one in statistics:
             bounds.check_type(one.family, Family, "a family of combinations")
@@ -68,14 +82,10 @@ class CombinationQuestion:
 
     def request(self) -> dict[str, Any]:
         """Everything that decides the numbers, for the ledger."""
-        rows = np.ascontiguousarray(self.released.codes, dtype="<u2")
         return {
             "ask": "combination errors",
-            "columns": list(self.released.names),
             "statistics": [[int(one.family), one.order, one.floor] for one in self.statistics],
-            "rows": hashlib.sha256(rows.data).hexdigest(),
-            "number": len(rows),
-        }
+        } | self.released.request()
 
 
 def _check_codes(codes: object, axes: Sequence[Axis]) -> None:

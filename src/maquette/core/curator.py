@@ -51,6 +51,7 @@ from maquette.core.errors import LedgerError, MechanismError
 from maquette.core.events import Selection
 from maquette.core.fine_sums import SumsQuestion
 from maquette.core.forms import Margin
+from maquette.core.group_means import GroupMeans, GroupMeansQuestion
 from maquette.core.laws import IndependentLaw, NoiseRequest, independent
 from maquette.core.ledger.entry import step_key
 from maquette.core.ledger.ledger import Ledger
@@ -77,11 +78,14 @@ from maquette.core.rows.engine import (
     combination_errors,
     distances,
     errors_of,
+    group_mean_errors,
     largest_by_part,
     largest_errors,
+    typical_errors,
 )
 from maquette.core.sparse import Guess, OpenEpoch, check_guess
 from maquette.core.table import PrivateTable
+from maquette.core.typical import TypicalError, TypicalQuestion
 from maquette.core.weighting import Weighting, check_weight, total_weight
 
 Watch = Callable[[int], None]
@@ -294,17 +298,49 @@ class Curator(Barrier):
             refused unpaid.
         """
         question = CombinationQuestion.of(self.domain, released, statistics)
-        if not self._engine.lists_records:
-            raise MechanismError(
-                "errors over combinations of values need whole records on this machine, and those of this table stay "
-                "where they are; ask for classes of questions on few columns instead. Nothing was paid"
-            )
+        self._check_lists_records("errors over combinations of values")
         return self._ones_at(
             question.request(),
             len(question.statistics),
             price,
             lambda: combination_errors(self._engine, question),
         )
+
+    def typical_errors(
+        self, released: ReleasedRows, statistics: Sequence[TypicalError], *, price: Fraction
+    ) -> NoisyCounts:
+        """How far released rows are off typically: quantiles of errors and means over tables, plus noise.
+
+        Guarantee: `price`. Each of them has sensitivity 1 (`core/typical.py`), so g of them are a vector of L1
+            sensitivity g and L2 sensitivity sqrt(g). Refused unpaid where `combination_errors` is.
+        """
+        question = TypicalQuestion.of(self.domain, released, statistics)
+        self._check_lists_records("typical errors of questions")
+        return self._ones_at(
+            question.request(),
+            len(question.statistics),
+            price,
+            lambda: typical_errors(self._engine, question),
+        )
+
+    def group_mean_errors(
+        self, released: ReleasedRows, statistic: GroupMeans, *, price: Fraction
+    ) -> NoisyCounts:
+        """The largest error of released rows over the means of all groups and columns with numbers, plus noise.
+
+        Guarantee: `price`; sensitivity 1 (`core/group_means.py`). Refused unpaid where `combination_errors` is.
+        """
+        question = GroupMeansQuestion.of(self.domain, released, statistic)
+        self._check_lists_records("errors of group means")
+        return self._ones_at(question.request(), 1, price, lambda: group_mean_errors(self._engine, question))
+
+    def _check_lists_records(self, what: str) -> None:
+        """Refuses a table that stays elsewhere, by public facts."""
+        if not self._engine.lists_records:
+            raise MechanismError(
+                f"{what} need whole records on this machine, and those of this table stay where they are; ask for "
+                "classes of questions on few columns instead. Nothing was paid"
+            )
 
     def measure_residuals(
         self, margins: Sequence[Margin], *, variances: Sequence[Fraction]

@@ -24,9 +24,11 @@ from maquette.core.budget import Unit
 from maquette.core.class_errors import ClassSets, ReleasedTables
 from maquette.core.combinations import ReleasedRows
 from maquette.core.drawing import DrawnDatabase
+from maquette.core.group_means import GroupMeans
 from maquette.core.laws import IndependentLaw, NoiseRequest
 from maquette.core.linear_queries import Group
 from maquette.core.measurement import BinnedResidual, Measurement, NoisyCounts, NoisyTable, Residual, Size
+from maquette.core.typical import TypicalError
 from maquette.core.weighting import Weighting
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
@@ -35,10 +37,9 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.progress import Progress, Stage
 from maquette.queries.base import Queries
 from maquette.queries.rows import Margin
+from maquette.requests import TYPICAL_ROWS as TYPICAL_ROWS
 from maquette.samplers.structures import Draw
 
-TYPICAL_ROWS = 100_000
-"""The number of records that is planned for where nobody has made a guess."""
 POSTS = ("auto", "none", "consistent", "lp", "l2")
 """Ways of post-processing, by name."""
 
@@ -142,6 +143,18 @@ class Curator(Protocol):
         self, released: ReleasedRows, statistics: Sequence[Statistic], *, price: Fraction
     ) -> NoisyCounts:
         """The largest count-scale error of released rows over each family of combinations, plus noise."""
+        ...
+
+    def typical_errors(
+        self, released: ReleasedRows, statistics: Sequence[TypicalError], *, price: Fraction
+    ) -> NoisyCounts:
+        """How far released rows are off typically, in counts, plus noise."""
+        ...
+
+    def group_mean_errors(
+        self, released: ReleasedRows, statistic: GroupMeans, *, price: Fraction
+    ) -> NoisyCounts:
+        """The largest error of released rows over group means, in counts, plus noise."""
         ...
 
 

@@ -26,6 +26,7 @@ from maquette.queries.parities import Parities
 from maquette.queries.predicates import Boxes, Predicate, Predicates, boxes, exact_predicates, predicates
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges
 from maquette.queries.weights import GRID, Weights, parities, weights
+from maquette.requests import WorkloadWords
 
 # Fields of a JSON object, checked: each complaint names the object, the field, what was expected and found.
 
@@ -243,7 +244,31 @@ READERS: dict[type[Queries], Callable[[Domain, object], Queries]] = {
 """Every class of queries and the reader of its JSON form: a new class is one line here. The gate takes no others."""
 
 
-# Workloads in a few words, as the command line takes them.
+# Workloads in words, as commands and forms take them.
+
+
+def read_words(domain: Domain, words: WorkloadWords) -> Queries:
+    """The union of everything that is asked for."""
+    if any(order < 1 for order in words.marginals):
+        raise WorkloadError("expected --marginals 1 or more: a marginal has at least one attribute")
+    parts: list[Queries] = []
+    if words.marginals:
+        orders = sorted(set(words.marginals))
+        parts.append(marginals(domain, orders[0] if len(orders) == 1 else orders))
+    parts += [prefixes(domain, name) for name in words.prefixes]
+    parts += [ranges(domain, *(name.strip() for name in text.split(","))) for text in words.ranges]
+    if words.where:
+        parts.append(exact_predicates(domain, words.where))
+    parts += [parse_workload(domain, [word]) for word in words.classes]
+    if words.workload is not None:
+        parts.append(load(domain, words.workload))
+    if not parts:
+        raise WorkloadError(
+            "there are no queries; give at least one of --marginals K, --prefixes ATTR, --ranges A[,B], "
+            '--where "...", --class WORD, --workload FILE'
+        )
+    return parts[0] if len(parts) == 1 else union(*parts)
+
 
 EXAMPLES = (
     "marginals:3, marginals:1,2, marginal:age,sex, points, points:age,sex, prefixes:age, ranges:age,hours, "

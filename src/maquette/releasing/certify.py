@@ -16,13 +16,13 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maquette.core import group_means
 from maquette.core.any_order import MAX_VALUES, Axis, Statistic, affordable_order, megabytes
 from maquette.core.bounds import RECORDS
 from maquette.core.class_errors import MAX_CELLS, WHOLE
@@ -32,24 +32,31 @@ from maquette.core.forms import Sensitivity
 from maquette.core.laws import Gaussian, IndependentLaw
 from maquette.core.linear_queries import Group
 from maquette.core.measurement import NoisyCounts, Size
+from maquette.core.typical import Quantile, TypicalError
 from maquette.domain import Domain
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import ClassForecast, Curator, Prepared
-from maquette.models.answers import Answers
+from maquette.models.answers import Answers, generator
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, SMALL, ClassTable, cells_of, class_sets
 from maquette.queries.combinations import COMBINATIONS, able, narrower
+from maquette.queries.quality import ANY_MEAN, QUALITY, numbers_of
 from maquette.queries.rows import Margin
+from maquette.queries.typical import SAMPLE_PART, TableKind
+from maquette.queries.typical import TYPICAL as TYPICAL_KINDS
 from maquette.results.distribution import Distribution, marginal_places, records, weights_of
-from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate
+from maquette.results.statements import (
+    WIDER,
+    Certificate,
+    ClassCertificate,
+    GroupCertificate,
+    QualityCertificate,
+)
 from maquette.samplers.structures import Draw
 from maquette.sculpt.model import SculptModel
 from maquette.theory import quantiles, ratios
 from maquette.theory.quantiles import law_at
 from maquette.theory.ratios import Gap
-
-if TYPE_CHECKING:
-    from maquette.releasing.request import Request
 
 SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
@@ -229,6 +236,95 @@ def certify_combinations(
             )
         )
     return tuple(statements)
+
+
+def certify_typical(
+    curator: Curator,
+    names: Sequence[str],
+    distribution: Distribution,
+    *,
+    key: str,
+    size: Size,
+    price: Fraction,
+    beta: float,
+    together: float,
+    certificates: int,
+    model: object = None,
+    decided_by_size: bool = False,
+) -> tuple[QualityCertificate, ...]:
+    """Measure how far released rows are off typically, in one payment; kinds of which there is too little are left out.
+
+    Questions are drawn from the rows, with randomness of their own for the key: a repeated request asks the same.
+
+    Guarantee: `price`, through the gate.
+    Accuracy: as `certify_classes`; a part `SAMPLE_PART` of the chance is for questions that are unlike their kind.
+    Holds when: the table is not empty.
+    """
+    released, domain = distribution.rows(), distribution.domain
+    share = beta_for_noise(beta, certificates, public=size.public)
+    kinds: dict[str, TypicalError] = {}
+    for name in names:
+        one = TYPICAL_KINDS[name].statistic(
+            domain, released, rng=generator(f"{key} {name}"), chance=SAMPLE_PART * share
+        )
+        if one is not None:
+            kinds[name] = one
+    if not kinds:
+        return ()
+    measurement = curator.typical_errors(released, list(kinds.values()), price=price)
+    noise = measurement.noise
+    share *= 1 - SAMPLE_PART
+    bounded = _gap(noise, size, model, beta=beta, share=share, decided_by_size=decided_by_size)
+    bounds = _bounds(measurement, [Group(name, 0, 1) for name in kinds], *bounded)
+    return tuple(
+        QualityCertificate(bound.name, bound.alpha, together, bound.counts, _over(one))
+        for bound, one in zip(bounds, kinds.values(), strict=True)
+    )
+
+
+MEAN_FLOOR = 0.25
+"""Of the workload's certificate: errors of group means below are told as if they were that large."""
+
+
+def certify_group_means(
+    curator: Curator,
+    distribution: Distribution,
+    *,
+    size: Size,
+    price: Fraction,
+    beta: float,
+    together: float,
+    certificates: int,
+    workload: Certificate | None,
+    model: object = None,
+    decided_by_size: bool = False,
+) -> tuple[QualityCertificate, ...]:
+    """Measure the largest error of released rows over the means of all groups; nothing where no search is affordable.
+
+    Guarantee: `price`, through the gate.
+    Accuracy: as `certify_classes`: the error of every mean, times the share of the records that have a value in its
+        group, over the range of the column, is at most `alpha`.
+    Holds when: the table is not empty.
+    """
+    released, domain = distribution.rows(), distribution.domain
+    axes, numbers = axes_of(domain, released.names), numbers_of(domain, released.names)
+    n = records(size, model, beta=beta).value
+    least = LEAST * law_at(price, unit=curator.unit).deviation
+    floor = least if workload is None else max(least, MEAN_FLOOR * workload.counts)
+    floor = min(math.ceil(floor), RECORDS)
+    order = group_means.affordable_order(axes, released.codes, numbers, records=n, floor=floor)
+    if not order or megabytes(len(axes), n + len(released.codes), order) > MEMORY:
+        return ()
+    statistic = group_means.GroupMeans(numbers, order, floor)
+    measurement = curator.group_mean_errors(released, statistic, price=price)
+    share = beta_for_noise(beta, certificates, public=size.public)
+    bounded = _gap(measurement.noise, size, model, beta=beta, share=share, decided_by_size=decided_by_size)
+    (bound,) = _bounds(measurement, [Group(ANY_MEAN, 0, 1)], *bounded)
+    return (QualityCertificate(ANY_MEAN, bound.alpha, together, bound.counts, order),)
+
+
+def _over(one: TypicalError) -> int:
+    return len(one.questions) if isinstance(one, Quantile) else len(one.margins)
 
 
 def _affordable(
@@ -433,22 +529,44 @@ TYPICAL = {
     "two ranges": (-0.888, 0.509, 0.879),
 }
 COMBINED = {
-    "any combination": (-0.283, 0.0, 0.834),
-    "any combination and a range": (-0.033, 0.046, 0.87),
-    "any combination and a list": (-0.657, 0.288, 0.787),
-    "any combination on one column": (0.127, 0.0, 1.054),
-    "any combination and a range on one column": (-0.555, 0.275, 1.013),
-    "any combination and a list on one column": (-1.25, 0.541, 0.921),
-    "any combination on 2 columns": (0.238, 0.0, 1.038),
-    "any combination and a range on 2 columns": (0.041, 0.165, 1.031),
-    "any combination and a list on 2 columns": (-0.62, 0.405, 0.933),
-    "any combination on 3 columns": (-0.191, 0.0, 0.901),
-    "any combination and a range on 3 columns": (-0.411, 0.165, 0.893),
-    "any combination and a list on 3 columns": (-1.007, 0.402, 0.812),
+    "any combination": (-0.354, 0.0, 0.833),
+    "any combination and a range": (-0.045, 0.014, 0.859),
+    "any combination and a list": (-0.572, 0.258, 0.789),
+    "any combination on one column": (-0.127, 0.0, 1.03),
+    "any combination and a range on one column": (-1.109, 0.337, 0.942),
+    "any combination and a list on one column": (-1.428, 0.57, 0.901),
+    "any combination on 2 columns": (0.164, 0.0, 1.046),
+    "any combination and a range on 2 columns": (-0.237, 0.179, 0.999),
+    "any combination and a list on 2 columns": (-0.789, 0.424, 0.915),
+    "any combination on 3 columns": (-0.153, 0.0, 0.932),
+    "any combination and a range on 3 columns": (-0.441, 0.152, 0.893),
+    "any combination and a list on 3 columns": (-1.0, 0.401, 0.82),
 }
 """The same for combinations, fitted to 37 generated tables (`python -m benchmarks.combination_forecasts`): nine of ten
-of these have a largest error between 0.55 and 1.73 times the typical one. Of the tables in the docs, adult, diamonds
+of these have a largest error between 0.54 and 1.75 times the typical one. Of the tables in the docs, adult, diamonds
 and salary have 0.5 to 2.5 times."""
+OFTEN = {
+    "nine in ten questions": (-0.745, 0.0, 0.862),
+    "nine in ten questions on one column": (-0.098, 0.0, 1.06),
+    "nine in ten questions on 2 columns": (-0.206, 0.0, 1.033),
+    "nine in ten questions on 3 columns": (-1.19, 0.0, 0.783),
+    "half of questions": (-1.766, 0.0, 0.901),
+    "half of questions on one column": (-1.299, 0.0, 1.009),
+    "half of questions on 2 columns": (-1.754, 0.0, 0.906),
+    "half of questions on 3 columns": (-2.291, 0.0, 0.792),
+    "average column": (0.114, 0.0, 1.083),
+    "average pair": (0.708, 0.0, 1.01),
+    "average triple": (0.721, 0.0, 0.832),
+}
+"""The same for what questions and tables are off by typically, fitted to those tables: nine of ten lie between
+0.48 and 1.96 times it for questions, 0.23 and 4.87 times for means over tables."""
+OF_MEANS = {ANY_MEAN: (-1.25, 0.0, 0.833)}
+"""Of group means: some 0.4 times what is typical of combinations, a rule of thumb."""
+QUALITY_DEFAULT = (ANY_MEAN, "nine in ten questions", "average pair", "half of questions", "average triple")
+"""Bought besides by default, each where it is worth it."""
+TYPICAL_GAIN = 0.75
+"""A typical error is worth it where it is expected to be at most this part of the largest one over combinations, and
+that of group means of the largest one with a range: set by hand."""
 FEW_COLUMNS = (1, 2)
 """Combinations of so many columns have bounds of their own where it pays."""
 FEW_COST, FEW_GAIN = 1.1, 0.8
@@ -501,7 +619,7 @@ class Offer:
             forecasts.get(name, 0.0) for name in CLASSES[RELATIVE].parts
         ):
             useful.remove(RELATIVE)
-        return self._with_few_columns(tuple(useful))
+        return self._with_quality(self._with_few_columns(tuple(useful)))
 
     def _with_few_columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Further bounds for combinations of few columns, where they are expected to be worth what they cost."""
@@ -518,6 +636,32 @@ class Offer:
         grows = max(beside[name] / alone[name] for name in names)
         gains = beside["any combination on 2 columns"] / alone["any combination"]
         return (*names, *few) if grows <= FEW_COST and gains <= FEW_GAIN else names
+
+    def _with_quality(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Further numbers about the rows, one after the other where each is worth it."""
+        if "any combination" not in names:
+            return names
+        alone = {one.name: one.expected or 1.0 for one in self.forecasts(names)}
+        bought = names
+        for name in QUALITY_DEFAULT:
+            more = (*bought, name)
+            beside = {one.name: one.expected or 1.0 for one in self.forecasts(more)}
+            is_cheap = max(beside[one] / alone[one] for one in names) <= FEW_COST
+            most = SAYS_ENOUGH
+            if not isinstance(QUALITY[name], TableKind):
+                rival = "any combination and a range" if name == ANY_MEAN else "any combination"
+                most = TYPICAL_GAIN * beside.get(rival, 0.0)
+            if is_cheap and beside[name] <= min(most, SAYS_ENOUGH) and self._has(name):
+                bought = more
+        return bought
+
+    def _has(self, name: str) -> bool:
+        """Has the workload columns with numbers, or tables of so many columns?"""
+        kind = QUALITY[name]
+        if name == ANY_MEAN:
+            return any(numbers_of(self.queries.domain, self.queries.attributes))
+        largest = max(map(len, marginal_places(self.queries)), default=0)
+        return not isinstance(kind, TableKind) or kind.order <= largest
 
     def forecasts(self, names: Sequence[str]) -> tuple[ClassForecast, ...]:
         """What certificates of these classes are expected to state, if all of them are bought.
@@ -552,6 +696,8 @@ class Offer:
         ):  # half of the tables are off by what an attribute of middle size as the largest makes
             part = next(one for one in ("two ranges", "one attribute") if _reaches(self.queries, one))
             return typical_error(part, cells=round(statistics.median(sizes)), expected=expected)
+        if name in QUALITY:
+            return typical_error(name, cells=1, expected=expected)
         if name in COMBINATIONS:
             cells = max((cells for cells in sizes if cells <= MAX_VALUES), default=1)
             wider = [other for other, one in COMBINATIONS.items() if narrower(COMBINATIONS[name], one)]
@@ -566,6 +712,8 @@ def _says(name: str) -> str:
     """The questions of a class, in words."""
     if name in COMBINATIONS:
         return COMBINATIONS[name].says
+    if name in QUALITY:
+        return QUALITY[name].says
     return CLASSES[name].says + (", half of these" if CLASSES[name].parts else "")
 
 
@@ -574,27 +722,8 @@ def typical_error(name: str, *, cells: int, expected: float) -> float:
 
     `expected` is the largest error over the workload's cells that is typical.
     """
-    constant, by_cells, by_expected = TYPICAL[name] if name in TYPICAL else COMBINED[name]
+    constant, by_cells, by_expected = (TYPICAL | COMBINED | OFTEN | OF_MEANS)[name]
     return math.exp(constant + by_cells * math.log(cells) + by_expected * math.log(expected))
-
-
-def useful_classes(request: Request, prepared: Prepared) -> tuple[str, ...]:
-    """The classes that are certified by default on a table of about `prepared.n` records.
-
-    A number of rows that was asked for, weights and classes asked for by name decide otherwise.
-    """
-    if request.classes is not None or request.rows is not None or request.weight is not None:
-        return ()
-    names = default_classes(request.queries, n=prepared.n, lists_records=request.lists_records)
-    price = replace(request, bought=names).class_price
-    offer = Offer(
-        request.queries,
-        prepared,
-        price,
-        is_workload_certified=bool(request.prices[1]),
-        lists_records=request.lists_records,
-    )
-    return offer.useful()
 
 
 def default_classes(queries: Queries, *, n: float, lists_records: bool = True) -> tuple[str, ...]:

@@ -21,10 +21,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.charges import pure_costs
 from maquette.accounting.ledger import Ledger
 from maquette.core import values as calendars
 from maquette.core._arguments import checks_arguments
-from maquette.core.budget import SLACK_UNITS, UNITS, Budget, Cost, charged, pure_costs
+from maquette.core.budget import SLACK_UNITS, UNITS, Budget, Cost, charged
 from maquette.core.events import Receipt
 from maquette.core.laws import IndependentLaw
 from maquette.discovery.curator import DiscoveryCurator
@@ -130,7 +131,7 @@ def discover(
     payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
     between, persons = privacy.between, Persons.named(person, rows_per_person)
     check_relation(persons, between)
-    budget = privacy.budget(thresholds=True)
+    budget = privacy.budget_in(thresholds=True)
     warn_if_weak(budget)
     header = raw_columns(source, **reading)
     choice = ColumnChoice.of(header, dict(columns or {}), persons)
@@ -203,7 +204,7 @@ _UNFIT = "its type or name cannot be declared"
 
 def bill_of(privacy: Privacy, facts: object, *, key: str | None) -> Bill:
     """The whole budget of a discovery; `facts` are what else decides it, and make the key where none is given."""
-    budget = privacy.budget(thresholds=True)
+    budget = privacy.budget_in(thresholds=True)
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     return Bill(
         tag="discovery",

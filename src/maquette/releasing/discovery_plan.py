@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from maquette.accounting.charges import pure_in_words
 from maquette.core import prices
 from maquette.core.answers import cell_sensitivity
-from maquette.core.budget import SLACK_UNITS, UNITS, Budget, pure_in_words
+from maquette.core.budget import SLACK_UNITS, UNITS, Budget
 from maquette.core.forms import Sensitivity
 from maquette.core.laws import Gaussian, NoiseRequest, independent
 from maquette.discovery.findings import NUMBERS, threshold_for

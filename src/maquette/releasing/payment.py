@@ -10,21 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
+from maquette.accounting.charges import pure_in_words, release_costs, shares_in_words, what_fits
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.core import _check
-from maquette.core.budget import (
-    SLACK_UNITS,
-    UNITS,
-    Accounting,
-    Budget,
-    Cost,
-    Unit,
-    charged,
-    pure_in_words,
-    release_costs,
-    shares_in_words,
-    what_fits,
-)
+from maquette.core.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, Unit, charged
 from maquette.core.conversions import log_ratio
 from maquette.core.ledger.create import BEFORE_DOMAIN
 from maquette.core.ledger.decide import reserved_note
@@ -46,8 +35,7 @@ from maquette.requests import Payer
 
 if TYPE_CHECKING:
     from maquette.discovery.raw import RawTable
-    from maquette.mechanisms.base import Prepared
-    from maquette.releasing.request import Request
+    from maquette.releasing.plan import Plan
 
 Place = Ledger | str | Path | None
 """A ledger, where one is or will be, "memory", or None for the one beside the table's file."""
@@ -361,12 +349,14 @@ def _asked_otherwise(name: str) -> str:
 # What a release takes of its ledger.
 
 
-def bill_of(request: Request, key: str, prepared: Prepared) -> Bill:
+def bill_of(plan: Plan, key: str) -> Bill:
     """The whole budget of a release; the key names it in the ledger from then on."""
+
+    request = plan.request
 
     def check(book: Ledger, cost: Cost) -> None:
         if not request.budget.pure:
-            _check_slack(request, prepared, book, cost)
+            _check_slack(plan, book, cost)
 
     return Bill(
         tag="release",
@@ -376,7 +366,7 @@ def bill_of(request: Request, key: str, prepared: Prepared) -> Bill:
         body={
             "epsilon": request.budget.epsilon,
             "delta": request.budget.delta,
-            "mechanism": request.mechanism,
+            "mechanism": request.mechanism_name,
             "queries": request.queries.describe(),
         },
         advice="; an earlier request can be repeated, which is free",
@@ -384,15 +374,15 @@ def bill_of(request: Request, key: str, prepared: Prepared) -> Bill:
     )
 
 
-def _check_slack(request: Request, prepared: Prepared, book: Ledger, cost: Cost) -> None:
+def _check_slack(plan: Plan, book: Ledger, cost: Cost) -> None:
     """Refuse a mechanism whose noise is only close to exact where the ledger has nothing set aside for that."""
     there = min(cost.slack, book.balance().left.slack)
-    accounting, mechanism = request.budget.accounting, prepared.mechanism
-    needed = prepared.slack_units(planned=False)
+    accounting, mechanism = plan.budget.accounting, plan.mechanism
+    needed = plan.prepared.slack_units(planned=False)
     if there < needed and accounting == "zcdp":
-        needed = prepared.slack_units(planned=True)
+        needed = plan.prepared.slack_units(planned=True)
     if accounting == "gaussian" and mechanism.traits.gaussian:
-        needed += math.ceil(log_ratio(request.merged.queries.count) * SLACK_UNITS)
+        needed += math.ceil(log_ratio(plan.request.merged.queries.count) * SLACK_UNITS)
     if there < needed:
         raise MechanismError(
             f"the noise of mechanism '{mechanism.name}' follows its law only up to a small proven error, and ledger "

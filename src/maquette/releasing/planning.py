@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import psutil
 
 from maquette.core import _check
 from maquette.core._arguments import checks_arguments
 from maquette.core.budget import UNITS, Accounting, Budget
-from maquette.core.budget import split as split_units
 from maquette.core.conversions import SMOOTHING
-from maquette.core.measurement import Size
 from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import postprocess, shape
-from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Task
-from maquette.progress import Stage
+from maquette.mechanisms.base import MECHANISMS, Forecast, Mechanism
 from maquette.queries.base import Queries
-from maquette.releasing import means, parts
-from maquette.releasing.certify import (
-    CLASS_SHARE,
-    MAY_COST,
-    SHARE,
-    Offer,
-    best_share,
-    default_classes,
-    expected_alpha,
-    useful_classes,
-)
-from maquette.releasing.ranking import Criterion, Plan, error_by, preferred
-from maquette.releasing.request import Request, read_certificate
+from maquette.releasing import parts
+from maquette.releasing.certify import SHARE
+from maquette.releasing.plan import Plan, forecast_at
+from maquette.releasing.ranking import Comparison, Criterion, error_by, preferred
+from maquette.releasing.request import Request
 from maquette.theory import search
 
 if TYPE_CHECKING:
@@ -47,90 +36,113 @@ _SMALL_RELEASE = 128.0
 
 UNUSED_DELTA = "pure noise is expected to state less, so delta is not used"
 
-# Mechanism, accounting and certificate of one release, from public inputs.
+# The plan of one release.
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A request of which everything is decided: its accounting and certificate, and the mechanism at its task."""
+def ways_of(request: Request, book: Ledger | None, *, total: Budget, key: str | None) -> tuple[Request, ...]:
+    """How a release may be paid: as it began, of what a ledger has left, or of one made with this total.
 
-    request: Request
-    prepared: Prepared
+    The first is as it is asked for; another leaves the delta aside, to be paid of a pure part. An accounting that is
+    asked for counts the delta of a ledger that is made.
+    """
+    if book is None:
+        if request.accounting is not None:
+            return (request,)
+        return _each(request, parts.ways_of_new_ledger(request.budget, total))
+    accounting = request.accounting if book.budget.pure else book.budget.accounting
+    request = replace(request, accounting=accounting)
+    if not book.budget.pure_units or request.budget.pure:
+        return (request,)
+    both = _each(request, (request.budget, Budget(request.epsilon)))
+    begun = parts.begun(both, book, lambda way: (key or way.key, way.digest))
+    if begun is not None:
+        return (begun,)
+    left = book.balance().left.pure
+    return _each(request, parts.ways_of_ledger(request.budget, book.budget, pure_left=left))
 
-    @property
-    def mechanism(self) -> Mechanism:
-        return self.prepared.mechanism
+
+def _each(request: Request, budgets: Sequence[Budget]) -> tuple[Request, ...]:
+    """The request with each of the budgets that may be spent."""
+    return tuple(
+        request if budget.delta == request.delta else replace(request, delta=0.0, unused_delta=request.delta)
+        for budget in budgets
+    )
 
 
-def choose(
-    request: Request, *, accounting: Accounting | None = None, ways: Sequence[Budget] | None = None
-) -> Choice:
+def plan_of(*ways: Request) -> Plan:
     """Mechanism and accounting together: the named mechanism, or the one with the best expected error.
 
-    `accounting` is that of the ledger where there is one, or what was asked for; else the one in which the mechanism
-    needs less noise. `ways` are the budgets that may be spent, of which the one is taken that states less
-    (`releasing/parts.py`). Refusals come before any data is touched.
+    Of several ways to pay the one is taken that states less (`releasing/parts.py`). The accounting is that of the
+    ledger where there is one, or what was asked for; else the one in which the mechanism needs less noise. Refusals
+    come before any data is touched.
     """
-    planned = _Planned.of(request, accounting, ways or (request.budget,))
-    mechanism = request.configured or _named(request, planned)
-    budget = planned.best(mechanism)
-    unused = request.budget.delta if budget.pure else 0.0
-    request = replace(request, budget=budget, unused_delta=unused)
-    choice = prepare(request, mechanism)
-    if choice.prepared.refusal is not None:
-        raise MechanismError(f"mechanism '{mechanism.name}' cannot do this: {choice.prepared.refusal}")
+    mechanism = ways[0].configured or _named(ways)
+    requests = [_with_accounting(way, mechanism) for way in ways]
+    request = requests[0]
+    if len(requests) > 1:
+        request, _ = _best(requests, mechanism, n=request.typical_rows)
+    plan = Plan.of(request, mechanism)
+    if plan.prepared.refusal is not None:
+        raise MechanismError(f"mechanism '{mechanism.name}' cannot do this: {plan.prepared.refusal}")
     if request.rows == "small" and not mechanism.traits.chooses_few_rows:
         able = ", ".join(name for name, one in MECHANISMS.items() if one.traits.chooses_few_rows)
         raise MechanismError(
             f"rows='small' is for the mechanisms {able}, and this would be '{mechanism.name}'; ask for a number of "
             "rows, or name one of those"
         )
-    return choice
+    return plan
 
 
-def ways_of(request: Request, book: Ledger | None, *, total: Budget, key: str | None) -> tuple[Budget, ...]:
-    """The budgets that a release may spend: as it began, of what a ledger has left, or of one made with this total."""
-    if book is None:
-        return parts.ways_of_new_ledger(request.budget, total)
-    if not book.budget.pure_units or request.budget.pure:
-        return (request.budget,)
-
-    def identity(budget: Budget) -> tuple[str, str]:
-        one = replace(request, budget=budget)
-        return key or one.key, one.digest
-
-    begun = parts.begun((request.budget, Budget(request.budget.epsilon)), book, identity)
-    if begun is not None:
-        return (begun,)
-    return parts.ways_of_ledger(request.budget, book.budget, pure_left=book.balance().left.pure)
+def _named(ways: Sequence[Request]) -> Mechanism:
+    """By name, or by the errors that all mechanisms are expected to have, with what they choose by themselves."""
+    request = ways[0]
+    if request.mechanism_name != "auto":
+        return MECHANISMS[request.mechanism_name]
+    usual = [
+        replace(way, certificate=None, groups=False, rows=None, post="auto", lists_records=True)
+        for way in ways
+    ]
+    return MECHANISMS[preferred(compare(*usual, n=request.typical_rows), request.queries)]
 
 
-def _named(request: Request, planned: _Planned) -> Mechanism:
-    if request.mechanism != "auto":
-        return MECHANISMS[request.mechanism]
-    usual = replace(planned, certificate=None, classes=None, post="auto")
-    return MECHANISMS[preferred(_ranked(usual, None, usual.ways[0]), request.queries)]
+def _with_accounting(request: Request, mechanism: Mechanism) -> Request:
+    """The request with an accounting: as it says, or the one in which the mechanism needs less noise."""
+    accounting = request.accounting or best_accounting(
+        mechanism,
+        request.queries,
+        relation=request.between,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        persons=request.persons,
+    )
+    return replace(request, accounting=accounting)
 
 
-def prepare(request: Request, mechanism: Mechanism, *, n: int | None = None) -> Choice:
-    """A mechanism at the task of a request, on about n records."""
-    return Choice(request, mechanism.prepare(request.task, n=n))
+def _best(ways: Sequence[Request], mechanism: Mechanism, *, n: int) -> tuple[Request, Forecast]:
+    """The first of those that state least; by typical errors where a certificate was never calibrated."""
+    forecasts = [forecast_at(way, mechanism, n=n) for way in ways]
+    alphas = [f.certified if f.stated == "certificate" else f.guaranteed for f in forecasts]
+    if any(alpha is None and f.refusal is None for alpha, f in zip(alphas, forecasts, strict=True)):
+        alphas = [f.expected for f in forecasts]
+    errors = [float("inf") if alpha is None else alpha for alpha in alphas]
+    place = errors.index(min(errors))
+    return ways[place], forecasts[place]
 
 
-def check_memory(choice: Choice, *, limit: int | None = None) -> None:
+def check_memory(plan: Plan, *, limit: int | None = None) -> None:
     """Refuse, before anything is paid, what has no room on this machine or under the limit. Public inputs only.
 
     By the memory that the machine has and not by what is free, which goes by the size of the table. Of a limit (bytes)
     codes take half at most and counted tables an eighth (`core/rows/engine.py`), whatever the number of records; what
     is left is for answers and rows.
     """
-    needed = choice.prepared.forecast.megabytes
+    needed = plan.prepared.forecast.megabytes
     if (
-        choice.mechanism.traits.projects_noise
+        plan.mechanism.traits.projects_noise
     ):  # measured whole if there are records enough, which is not known yet
-        needed = max(needed, postprocess.holding(choice.request.queries.count))
+        needed = max(needed, postprocess.holding(plan.request.queries.count))
     there = psutil.virtual_memory().total / 1e6
-    takes = f"mechanism '{choice.mechanism.name}' takes about {{:,.0f}} MB for {choice.request.queries.count:,} answers"
+    takes = f"mechanism '{plan.mechanism.name}' takes about {{:,.0f}} MB for {plan.request.queries.count:,} answers"
     smaller = "smaller or fewer tables (fewer attributes together, coarser cells)"
     if needed > there:
         raise MechanismError(
@@ -144,66 +156,6 @@ def check_memory(choice: Choice, *, limit: int | None = None) -> None:
             f"{_SHARE_OF_LIMIT * limit / 1e6:,.0f} MB for them; set a limit of {own / _SHARE_OF_LIMIT:,.0f} MB "
             f"(memory_limit= in bytes, --memory in MB), or ask for {smaller}. Nothing was paid"
         )
-
-
-def decide(choice: Choice, *, n: int, size: Size | None = None) -> Choice:
-    """The same choice, with or without certificates for a table of about n records; those asked for are bought.
-
-    `size` is the number of records where it is private and was paid for first, for the `size_price` of the choice.
-    Public inputs and that number only; the guess instead of it where what is stated in advance judges its noise with
-    that of the answers: a number that chose between two such statements would have a say in how often they fail. On
-    tables much smaller than the guess this may choose the wider of the two.
-    """
-    request, mechanism = choice.request, choice.mechanism
-    is_asked_for = request.certificate is not None or request.groups
-    if size is not None:
-        by_size = not (is_asked_for or choice.prepared.judges_size_with_answers)
-        n = n if by_size or is_asked_for else request.typical_rows
-        price = choice.prepared.size_price
-        request = replace(request, size=size, size_price=price, decided_by_size=by_size)
-
-    @cache
-    def at(share: float, classes: tuple[str, ...] = request.bought) -> Choice:
-        return prepare(replace(request, share=share, bought=classes), mechanism, n=n)
-
-    if is_asked_for:
-        return at(request.share)
-    share, alpha = best_share(lambda share: at(share).prepared)
-    names = useful_classes(at(share).request, at(share).prepared) if share else ()
-    if not names:
-        return at(share)
-    full = at(share, names)
-    price = full.request.prices[1]
-    beside = expected_alpha(full.prepared, price=price, certificates=full.request.certificates)
-    return full if beside is None or beside <= MAY_COST * (alpha or 1.0) else at(share)
-
-
-def classes_left_out(choice: Choice) -> tuple[str, ...]:
-    """The classes of questions that the mechanism could have certified by default, where none of them is."""
-    request = choice.request
-    if (
-        request.bought
-        or request.certificate is not None
-        or request.rows is not None
-        or request.weight is not None
-    ):
-        return ()
-    if not choice.mechanism.traits.answers_from_rows:
-        return ()
-    return default_classes(request.queries, n=choice.prepared.n, lists_records=request.lists_records)
-
-
-LARGEST_ERROR = "measuring the largest error"
-CERTIFYING = 0.1
-"""What certificates take, as a part of the mechanism's time."""
-
-
-def stages(choice: Choice) -> tuple[Stage, ...]:
-    """What a release comes through: the mechanism's own stages, then its certificates; none that nobody predicts."""
-    own = choice.prepared.stages
-    if not own or not (choice.request.prices[1] or choice.request.class_price):
-        return own
-    return (*own, Stage.of(LARGEST_ERROR, choice.prepared.forecast.seconds * CERTIFYING))
 
 
 def best_accounting(
@@ -233,6 +185,37 @@ def best_accounting(
 # Plans over all mechanisms.
 
 
+def compare(*ways: Request, n: int, mechanisms: Sequence[str] | None = None) -> Comparison:
+    """What each mechanism promises on about n records, paid as suits it, best guarantee first."""
+    request = ways[0]
+
+    def forecast(mechanism: Mechanism) -> Forecast:
+        way, best = _best([_with_accounting(way, mechanism) for way in ways], mechanism, n=n)
+        return replace(best, notes=(UNUSED_DELTA, *best.notes)) if way.unused_delta else best
+
+    able = [m for m in _chosen(mechanisms) if request.weight is None or m.traits.weighs_records]
+    shown = [
+        outlook
+        for mechanism in able
+        if (outlook := forecast(mechanism)).refusal is None or mechanisms or not mechanism.traits.special
+    ]
+    order = sorted(
+        shown, key=lambda f: (f.refusal is not None, error_by(f, "guaranteed"), error_by(f, "expected"))
+    )
+    return Comparison(
+        workload=request.queries.describe(),
+        queries=request.queries.count,
+        n=n,
+        epsilon=float(request.epsilon),
+        delta=float(request.delta),
+        relation=request.between,
+        beta=request.beta,
+        certificate=request.share,
+        forecasts=tuple(order),
+        rows_per_person=rows_of(request.persons),
+    )
+
+
 @checks_arguments
 def plan(
     queries: Queries,
@@ -248,7 +231,7 @@ def plan(
     weight: str | None = None,
     accounting: Accounting | None = None,
     rows_per_person: int = 1,
-) -> Plan:
+) -> Comparison:
     """What each mechanism promises for this workload on a table of about n records, best guarantee first.
 
     `accounting` is how the ledger counts a delta; by default each mechanism is planned in the way that suits it, as a
@@ -266,171 +249,20 @@ def plan(
     """
     _check.whole(n=n)
     between = Relation.named(relation)
-    share, classes = read_certificate(certificate)
-    budget = Budget(epsilon, delta)
-    planned = _Planned(
-        queries,
-        n,
-        between,
-        beta,
-        share,
-        classes,
-        post,
-        weight,
-        _persons(rows_per_person, between),
-        accounting,
-        (budget,) if accounting else parts.ways_of_new_ledger(budget, budget),
+    request = Request(
+        queries=queries,
+        epsilon=epsilon,
+        delta=delta,
+        relation=between,
+        beta=beta,
+        certificate=certificate,
+        post=post,
+        weight=weight,
+        accounting=accounting,
+        persons=_persons(rows_per_person, between),
     )
-    return _ranked(planned, mechanisms, budget)
-
-
-def _ranked(planned: _Planned, mechanisms: Sequence[str] | None, budget: Budget) -> Plan:
-    """The forecasts of some mechanisms, or of all that suit the task, best guarantee first."""
-    chosen = [m for m in _chosen(mechanisms) if planned.weight is None or m.traits.weighs_records]
-    forecasts = sorted(
-        (
-            f
-            for m in chosen
-            if (f := planned.forecast(m)).refusal is None or mechanisms or not m.traits.special
-        ),
-        key=lambda f: (f.refusal is not None, error_by(f, "guaranteed"), error_by(f, "expected")),
-    )
-    return Plan(
-        workload=planned.queries.describe(),
-        queries=planned.queries.count,
-        n=planned.n,
-        epsilon=float(budget.epsilon),
-        delta=float(budget.delta),
-        relation=planned.relation,
-        beta=planned.beta,
-        certificate=planned.certificate,
-        forecasts=tuple(forecasts),
-        rows_per_person=rows_of(planned.persons),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """What is planned for every mechanism alike: public facts, and the budgets that it may spend."""
-
-    queries: Queries
-    n: int
-    relation: Relation
-    beta: float
-    certificate: float | None
-    """The share for a certificate; None takes the one at which less is stated."""
-    classes: tuple[str, ...] | None
-    post: str
-    weight: str | None
-    persons: Persons | None
-    accounting: Accounting | None
-    """How a delta is counted; None takes the way in which a mechanism needs less noise."""
-    ways: tuple[Budget, ...]
-
-    @classmethod
-    def of(cls, request: Request, accounting: Accounting | None, ways: Sequence[Budget]) -> _Planned:
-        return cls(
-            request.queries,
-            request.typical_rows,
-            request.relation,
-            request.beta,
-            request.certificate,
-            request.classes,
-            request.post,
-            request.weight,
-            request.persons,
-            accounting,
-            tuple(ways),
-        )
-
-    def best(self, mechanism: Mechanism) -> Budget:
-        """The budget at which a mechanism is expected to state least, counted as suits it."""
-        budgets = self._budgets(mechanism)
-        return budgets[0] if len(budgets) == 1 else self._decide(mechanism, budgets)[0]
-
-    def forecast(self, mechanism: Mechanism) -> Forecast:
-        """What a mechanism promises with that budget."""
-        budget, forecast = self._decide(mechanism, self._budgets(mechanism))
-        if budget.pure and any(way.delta for way in self.ways):
-            return replace(forecast, notes=(UNUSED_DELTA, *forecast.notes))
-        return forecast
-
-    def _decide(self, mechanism: Mechanism, budgets: Sequence[Budget]) -> tuple[Budget, Forecast]:
-        """The first of those that state least; by typical errors where a certificate was never calibrated."""
-        forecasts = [self._forecast(mechanism, budget) for budget in budgets]
-        alphas = [f.certified if f.stated == "certificate" else f.guaranteed for f in forecasts]
-        if any(alpha is None and f.refusal is None for alpha, f in zip(alphas, forecasts, strict=True)):
-            alphas = [f.expected for f in forecasts]
-        errors = [float("inf") if alpha is None else alpha for alpha in alphas]
-        place = errors.index(min(errors))
-        return budgets[place], forecasts[place]
-
-    def _budgets(self, mechanism: Mechanism) -> list[Budget]:
-        """Each of the ways, counted as suits a mechanism."""
-        return [
-            replace(
-                way,
-                accounting=self.accounting
-                or best_accounting(
-                    mechanism,
-                    self.queries,
-                    relation=self.relation,
-                    epsilon=way.epsilon,
-                    delta=way.delta,
-                    persons=self.persons,
-                ),
-            )
-            for way in self.ways
-        ]
-
-    def _forecast(self, mechanism: Mechanism, budget: Budget) -> Forecast:
-        @cache
-        def at(share: float) -> Prepared:
-            return mechanism.prepare(self._task(budget, share), n=self.n)
-
-        usual = at(SHARE if self.certificate is None else self.certificate)
-        if usual.refusal is not None:
-            return replace(usual.forecast, stated="guarantee" if self.certificate == 0 else "certificate")
-        if self.certificate is not None:
-            price = at(0.0).task.price - usual.task.price
-            return self._with_classes(at, self.certificate, expected_alpha(usual, price=price))
-        share, alpha = best_share(at)
-        if share:
-            return self._with_classes(at, share, alpha)
-        return replace(at(0.0).forecast, stated="guarantee")
-
-    def _with_classes(self, at: Callable[[float], Prepared], share: float, alpha: float | None) -> Forecast:
-        bought = at(share)
-        forecast = replace(bought.forecast, stated="certificate" if share else "guarantee", certified=alpha)
-        if self.classes == () or self.weight is not None:
-            return forecast
-        less = at(share + CLASS_SHARE)
-        offer = Offer(
-            self.queries, bought, bought.task.price - less.task.price, is_workload_certified=share > 0
-        )
-        names = offer.useful() if self.classes is None else self.classes
-        if not names or less.refusal is not None:
-            return forecast
-        price = at(0.0).task.price - bought.task.price
-        beside = expected_alpha(less, price=price, certificates=len(names) + (share > 0))
-        if self.classes is None and beside is not None and beside > MAY_COST * (alpha or 1.0):
-            return forecast
-        found = replace(offer, prepared=less).forecasts(names)
-        return replace(forecast, classes=found, certified=beside if share else None)
-
-    def _task(self, budget: Budget, share: float) -> Task:
-        return replace(
-            _task(
-                self.queries,
-                budget,
-                relation=self.relation,
-                beta=self.beta,
-                certificate=share,
-                post=self.post,
-                persons=self.persons,
-            ),
-            weight=self.weight,
-        )
+    ways = ways_of(request, None, total=request.budget, key=None)
+    return compare(*ways, n=n, mechanisms=mechanisms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,26 +306,31 @@ def required(
         _check.whole(n=n)
 
     between = Relation.named(relation)
-    persons = _persons(rows_per_person, between)
+    request = Request(
+        queries=queries,
+        epsilon=1.0 if epsilon is None else epsilon,
+        delta=delta,
+        relation=between,
+        beta=beta,
+        certificate=certificate,
+        post=post,
+        persons=_persons(rows_per_person, between),
+    )
 
-    def prepared_at(mechanism: Mechanism, *, size: int, at: float) -> list[Prepared]:
-        accounting = best_accounting(
-            mechanism, queries, relation=between, epsilon=at, delta=delta, persons=persons
-        )
-        budget = Budget(at, delta, accounting)
-        ways = parts.ways_of_new_ledger(budget, budget)
-        terms: dict[str, Any] = {"relation": between, "beta": beta, "certificate": certificate, "post": post}
-        return [mechanism.prepare(_task(queries, way, persons=persons, **terms), n=size) for way in ways]
+    def plans_at(mechanism: Mechanism, *, size: int, at: float) -> list[Plan]:
+        way = _with_accounting(replace(request, epsilon=at), mechanism)
+        ways = _each(way, parts.ways_of_new_ledger(way.budget, way.budget))
+        return [Plan.of(way, mechanism, n=size) for way in ways]
 
     def bound(mechanism: Mechanism, *, size: int, at: float) -> float:
         try:
-            return min(error_by(one.forecast, by) for one in prepared_at(mechanism, size=size, at=at))
+            return min(error_by(plan.prepared.forecast, by) for plan in plans_at(mechanism, size=size, at=at))
         except ParameterError:  # below what a ledger counts
             return float("inf")
 
     needs: list[Requirement] = []
     for mechanism in _chosen(mechanisms):
-        refusal = prepared_at(mechanism, size=n or 1, at=epsilon or 1.0)[0].refusal
+        refusal = plans_at(mechanism, size=n or 1, at=epsilon or 1.0)[0].prepared.refusal
         if refusal is not None and mechanism.traits.special and not mechanisms:
             continue
         if refusal is not None:
@@ -507,28 +344,6 @@ def required(
             enough = search.epsilon(lambda at, f=fixed: f(at=at), alpha=alpha)
             needs.append(Requirement(mechanism.name, n=n, epsilon=enough))
     return tuple(sorted(needs, key=_need))
-
-
-def _task(
-    queries: Queries,
-    budget: Budget,
-    *,
-    relation: Relation,
-    beta: float,
-    certificate: float,
-    post: str,
-    persons: Persons | None,
-) -> Task:
-    """The public task that a release with these parameters would run."""
-    _check.fraction(beta=beta)
-    _check.one_of(POSTS, post=post)
-    _check.fraction_or_zero(certificate=certificate)
-    share = Fraction(str(certificate))
-    sums = means.share_of(queries) * (1 - share)
-    units, *_ = split_units(budget.row_units(rows_of(persons)), [1 - share - sums, share, sums])
-    if units < 1:
-        raise ParameterError(f"the budget {budget} is too small to be divided")
-    return Task(shape.merged(queries).queries, relation, budget.unit, Fraction(units, UNITS), beta, post)
 
 
 def _persons(rows_per_person: int, relation: Relation) -> Persons | None:

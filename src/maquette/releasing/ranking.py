@@ -1,4 +1,4 @@
-"""A plan: what every mechanism promises for one workload and budget, ranked, and how it is shown."""
+"""A comparison: what every mechanism promises for one workload and budget, ranked, and how it is shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AS_GOOD = 1.05
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Plan:
+class Comparison:
     """What every mechanism promises for one workload and budget, best guarantee first."""
 
     workload: str
@@ -143,7 +143,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def preferred(plan: Plan, queries: Queries) -> str:
+def preferred(plan: Comparison, queries: Queries) -> str:
     """The mechanism that a release takes by itself.
 
     Sculpt for workloads with marginals and a delta, since it also gives rows and a far smaller mean error, unless
@@ -163,7 +163,7 @@ def preferred(plan: Plan, queries: Queries) -> str:
     return best.mechanism
 
 
-def _proved_where_as_good(plan: Plan, best: Forecast) -> Forecast:
+def _proved_where_as_good(plan: Comparison, best: Forecast) -> Forecast:
     """The mechanism itself where it has a guarantee in advance, else the best guarantee among those nearly as good."""
     if error_by(best, "guaranteed") < 1:
         return best

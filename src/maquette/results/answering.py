@@ -5,19 +5,24 @@ A predicate that cuts cells is answered from both sides: the records that surely
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from maquette.errors import ReleaseError, WorkloadError
+from maquette.models.answers import answer_from
+from maquette.queries import condition
 from maquette.queries.base import Queries
+from maquette.queries.condition import Leaf
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Predicate
 from maquette.queries.rows import Margin
-from maquette.results import statements
-from maquette.results.covering import parts_of
+from maquette.queries.typical import LEAST_SHARE, MOST_COLUMNS, QuestionKind, part_in_words
+from maquette.results import statements, wording
+from maquette.results.covering import as_set, parts_of
 from maquette.results.distribution import records
 from maquette.results.knowledge import estimate
-from maquette.results.statements import Answer, Estimate, Source
+from maquette.results.statements import Answer, Estimate, Source, meaningful
 from maquette.results.wording import listed
 
 if TYPE_CHECKING:
@@ -51,7 +56,40 @@ def answer(release: Release, query: str | Queries) -> Answer:
         notes=notes,
         holds_for=result.holds_for,
         statement=None if result.error is None else result.statement,
+        typical=_typical(release, single, result),
     )
+
+
+def _typical(release: Release, query: Queries, result: Estimate) -> str | None:
+    """How far questions like this one are off typically: where it could have been drawn, and is answered by the rows.
+
+    Nothing where that is no less than what is stated for certain.
+    """
+    target = as_set(query) if release.quality else None
+    product = None if target is None else condition.product(target)
+    if not product or release.database is None or len(product) > MOST_COLUMNS:
+        return None
+    columns = set() if release.distribution is None else set(release.distribution.columns)
+    is_drawn = all(leaf.attribute in columns and _is_asked(release, leaf) for leaf in product)
+    if not is_drawn or result.value < LEAST_SHARE:
+        return None
+    of_rows = float(answer_from(release.database, query).fractions[0])
+    if not math.isclose(of_rows, result.value, abs_tol=1e-12):
+        return None
+    bounds = [
+        (one, one.kind)
+        for one in meaningful(release.quality)
+        if isinstance(one.kind, QuestionKind) and one.kind.has(len(product)) and one.alpha < result.width
+    ]
+    said = [f"{part_in_words(kind.part)} within {wording.points(one.alpha)}" for one, kind in bounds]
+    return f"of random questions like it {listed(said)}" if said else None
+
+
+def _is_asked(release: Release, leaf: Leaf) -> bool:
+    """Is it a value, or an interval of declared values in their order?"""
+    attribute = release.domain[leaf.attribute]
+    ((low, high), *more) = leaf.runs
+    return not more and (low == high or (attribute.ordered and high < attribute.cells))
 
 
 def _is_cut(query: Queries) -> TypeGuard[Predicate]:

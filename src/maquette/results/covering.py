@@ -444,6 +444,14 @@ class Coverage:
             return bound.error, self.distribution.domain.cells(statement.table.margin), 0
         return bound.error, 0, statement.certificate.columns or len(statement.axes)
 
+    def bound_of_rows(self, product: Product) -> float | None:
+        """The smallest bound of a conjunction that is about counts of the rows; None where there is none."""
+        names = frozenset(leaf.attribute for leaf in product)
+        options = [
+            Bound(one, one.parts(product)) for one in self._holding(names) if isinstance(one, RowsStatement)
+        ]
+        return min((one.error for one in options), default=None)
+
     def share(self, product: Product, statement: Statement) -> float:
         """The released share of the records in a conjunction, as a statement knows it."""
         return float(self.shares(statement, (), {leaf.attribute: leaf.runs for leaf in product}))
@@ -452,7 +460,7 @@ class Coverage:
         """The released shares in every cell of some attributes, of the records in some sets, with an axis for each."""
         domain = self.distribution.domain
         if not _is_of_table(statement):
-            return self._of_rows(by, sets)
+            return self.of_rows(by, sets)
         counts, names = self._table(statement.table.margin), statement.table.margin
         for axis, name in reversed(list(enumerate(names))):
             if name in sets:
@@ -462,7 +470,7 @@ class Coverage:
         rest = tuple(axis for axis, name in enumerate(names) if name not in by)
         return counts.sum(axis=rest, dtype=np.int64) / self.distribution.denominator
 
-    def _of_rows(self, by: Margin, sets: Mapping[str, Runs]) -> NDArray[np.float64]:
+    def of_rows(self, by: Margin, sets: Mapping[str, Runs]) -> NDArray[np.float64]:
         """The same, counted over the rows."""
         database, domain = self.distribution.database, self.distribution.domain
         assert database is not None

@@ -147,6 +147,8 @@ def _later_parts(release: Release) -> dict[str, Any]:
         parts["certificates"] = stored
     if release.sums:
         parts["sums"] = [sums.to_json(column) for column in release.sums]
+    if release.quality:
+        parts["quality"] = [asdict(one) for one in release.quality]
     if release.persons is not None:
         parts["persons"] = asdict(release.persons)
     return parts

@@ -16,6 +16,7 @@ inside its cell:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,6 +30,7 @@ from maquette.errors import ReleaseError, WorkloadError
 from maquette.queries import condition
 from maquette.queries.condition import Condition, Leaf, Runs
 from maquette.queries.predicates import of_condition
+from maquette.queries.quality import ANY_MEAN, rounding
 from maquette.results import sums
 from maquette.results.answering import check_attributes
 from maquette.results.covering import Bound, Product, error_of
@@ -48,6 +50,8 @@ Floats = NDArray[np.float64]
 
 MEANS = "from the noise of a measured table (means and sums, for each cell alone)"
 """Beside the statement of the shares, where a mean is known better by its own noise."""
+SEARCHED = "certified for the means of all groups"
+"""Beside it where a mean is known better by the certificate of group means."""
 NOBODY = "no record"
 MAX_SINGLE = 5_000
 """Questions that are answered one by one where no statement covers a whole table."""
@@ -272,6 +276,13 @@ class Grouping(Groups):
         least, most = mean_by_tails(values, shares.errors, cells)
         lower = np.maximum(value - off, least)
         upper = np.minimum(value + off, most)
+        least, most = self._means_by_search(name, cells)
+        together = (np.fmax(lower, least) <= np.fmin(upper, most)) & ~np.isnan(least)
+        if (together & ~(np.fmin(upper, most) - np.fmax(lower, least) >= upper - lower)).any():
+            self._by_search[name] = None
+        lower = np.where(together, np.fmax(lower, least), lower)
+        upper = np.where(together, np.fmin(upper, most), upper)
+        value = np.where(together, np.clip(value, lower, upper), value)
         least, most = self._means_by_noise(name)
         narrower = ~(np.fmin(upper, most) - np.fmax(lower, least) >= upper - lower) & ~np.isnan(least)
         apart = (least > upper) | (most < lower)  # one of the two statements fails: nobody knows which
@@ -291,7 +302,7 @@ class Grouping(Groups):
         a release without those has no such share.
         """
         ends = np.full((2, len(self.codes)), np.nan)
-        model = self.release.model if self.release.certificates else None
+        model = self.release.model if self.release.shares_beta else None
         if isinstance(model, SculptModel) and self.predicate is None and name not in self.by:
             beta = self.release.beta * self.release.knowledge.part_of_beta
             for i, group in enumerate(self.codes.tolist()):
@@ -301,6 +312,39 @@ class Grouping(Groups):
                 if interval is not None:
                     ends[:, i] = interval
         return ends[0], ends[1]
+
+    def _means_by_search(self, name: str, cells: Cells) -> tuple[Floats, Floats]:
+        """Between which ends the certificate of all group means puts every mean; NaN where it does not.
+
+        Accuracy: the records of a group that have a value are at least the rows' share less the certified error of that
+            share, and the errors of both are parts of the same records: see `core/group_means.py`.
+        """
+        nowhere = np.full(len(self.codes), np.nan)
+        certificate = next((one for one in self.release.quality if one.name == ANY_MEAN), None)
+        coverage, leaves = self.release.coverage, self.leaves
+        if certificate is None or coverage is None or leaves is None or name in (*self.by, *leaves):
+            return nowhere, nowhere
+        columns = {*self.by, *leaves, name}
+        are_values = all(condition.count(runs) == 1 for runs in leaves.values())
+        is_searched = len(columns) <= certificate.over and columns <= set(coverage.distribution.columns)
+        errors = [coverage.bound_of_rows(product) for product in self._products(0, name)]
+        error = max((one for one in errors if one is not None), default=math.nan)
+        if not are_values or not is_searched or None in errors:
+            return nowhere, nowhere
+        keep = tuple(n for n in self.domain.names if n in self.by or n == name)
+        shares = self._arranged(coverage.of_rows(keep, leaves), keep, name)[:, : len(cells.values)]
+        inside = shares.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = shares @ cells.values / inside
+            off = (certificate.alpha * cells.width + cells.reach_variation * error) / (inside - error)
+            off = off + shares @ cells.reach / inside + rounding(self.domain[name]) * cells.width
+        off = np.where(inside > error, off, np.nan)
+        return mean - off, mean + off
+
+    @cached_property
+    def _by_search(self) -> dict[str, None]:
+        """Attributes with a mean that the certificate of group means narrows."""
+        return {}
 
     @cached_property
     def _by_noise(self) -> dict[str, None]:
@@ -341,6 +385,8 @@ class Grouping(Groups):
         if item.figure in ("count", "share") and len(self.codes) <= MAX_EACH:
             return [_said(one) for one in self._each(name)]
         statement = self._shares(name).statement
+        if name in self._by_search:
+            statement = f"{statement}; {SEARCHED}"
         whole = f"{statement}; {MEANS}" if name in self._by_noise else statement
         return [whole] * len(self.codes)
 

@@ -111,8 +111,11 @@ class Knowledge:
         """The part of the chance to fail that each statement has, and a single interval besides: all where only one is
         taken."""
         release = self.release
-        if release.certificates:
-            return 1 / (len(release.certificates) + (release.certificate is not None) + 1)
+        if release.shares_beta:
+            certificates = (
+                len(release.certificates) + len(release.quality) + (release.certificate is not None)
+            )
+            return 1 / (certificates + 1)
         return MODEL_PART if self._gaps else 1.0
 
     def of(self, query: Queries, *, beta: float | None = None) -> Estimate | None:
@@ -149,7 +152,7 @@ class Knowledge:
         """See the head of this file; `own` is the interval of the question by the noise of the tables."""
         release = self.release
         is_together = own is None or not own.alone
-        if release.certificates:
+        if release.shares_beta:
             return Terms(True, release.certificate is not None, is_together)
         if self._gaps:
             return Terms(False, True, is_together)
@@ -160,7 +163,7 @@ class Knowledge:
     @property
     def is_shared(self) -> bool:
         """Was the chance to fail divided between several statements, so that all of them may be taken?"""
-        return bool(self.release.certificates or self._gaps)
+        return self.release.shares_beta or bool(self._gaps)
 
     @cached_property
     def _gaps(self) -> list[tuple[float, Gap, Gap]]:
@@ -175,7 +178,7 @@ class Knowledge:
             for one in release.spending
             if one.asked == "largest error" and 0 < one.amount < MAX_PRICE and one.unit in set(Unit)
         ]
-        if release.model is None or certificate is None or release.certificates or len(paid) != 1:
+        if release.model is None or certificate is None or release.shares_beta or len(paid) != 1:
             return []
         count = max(1, len(certificate.groups))
         vector = Sensitivity(Fraction(count), Fraction(count), Fraction(1))

@@ -21,10 +21,11 @@ from maquette.errors import LedgerError, MaquetteError, ReleaseError
 from maquette.models.answers import Answers, SmallDatabase, Unlisted, law_of
 from maquette.models.histogram import HistogramModel
 from maquette.models.residual import ResidualModel
-from maquette.queries import from_json
+from maquette.queries import from_json, typical
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, RULES
 from maquette.queries.combinations import COMBINATIONS
+from maquette.queries.quality import QUALITY
 from maquette.results import answer_file, binding, document, replacing
 from maquette.results.document import UNPAID, build, read
 from maquette.results.folder import (
@@ -46,6 +47,7 @@ from maquette.results.statements import (
     ClassCertificate,
     Exactness,
     Guarantee,
+    QualityCertificate,
     RowsDistance,
     Spending,
 )
@@ -214,6 +216,7 @@ def parse(
         certificate=read(Certificate | None, data["certificate"], where="certificate"),
         certificates=_parse_certificates(data.get("certificates", [])),
         sums=_parse_sums(data.get("sums", [])),
+        quality=_parse_quality(data.get("quality", [])),
         rows_distance=read(RowsDistance | None, data.get("rows_distance"), where="rows_distance"),
         exactness=read(Exactness, data["exactness"], where="exactness"),
         spending=read(tuple[Spending, ...], data["spending"], where="spending"),
@@ -253,6 +256,19 @@ def _parse_sums(data: Any) -> tuple[ColumnSum, ...]:
         )
         for one in read(tuple[dict, ...], data, where="sums")
     )
+
+
+def _parse_quality(data: Any) -> tuple[QualityCertificate, ...]:
+    """Those whose law this version knows."""
+    listed = read(tuple[dict, ...], data, where="quality")
+    current = [one for one in listed if one.get("rules") == typical.RULES]
+    quality = read(tuple[QualityCertificate, ...], current, where="quality")
+    for one in quality:
+        if one.name not in QUALITY or not (0 < one.beta < 1 and one.alpha >= 0 and one.over >= 1):
+            raise ReleaseError(
+                f"expected a figure of quality of a known kind with a bound, got {one.name!r:.80}"
+            )
+    return quality
 
 
 def _parse_size(data: dict[str, Any]) -> Size:

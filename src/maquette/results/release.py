@@ -54,8 +54,10 @@ from maquette.results.statements import (
     Exactness,
     Guarantee,
     Population,
+    QualityCertificate,
     RowsDistance,
     Spending,
+    meaningful,
     named_in_headline,
     useful,
 )
@@ -97,6 +99,8 @@ class Release:
     """For whole classes of questions beside the workload's; all certificates hold together."""
     sums: tuple[ColumnSum, ...] = ()
     """The sums of columns that have a unit, each measured by itself."""
+    quality: tuple[QualityCertificate, ...] = ()
+    """How far the rows are off typically, and whole tables of them on average: together with the certificates."""
     database: SmallDatabase | None = None
     """The small database in codes, with the measured attributes only; None for a release of answers only."""
     rows_distance: RowsDistance | None = None
@@ -177,6 +181,11 @@ class Release:
     def knowledge(self) -> Knowledge:
         """What is stated about sets of records, however they are asked for."""
         return Knowledge(self)
+
+    @property
+    def shares_beta(self) -> bool:
+        """Was the chance to fail divided between several statements when they were bought?"""
+        return bool(self.certificates or self.quality)
 
     @property
     def listed(self) -> bool:
@@ -356,6 +365,8 @@ class Release:
             lines["also certified"] = "; ".join(
                 f"{one.says}{one.comma} {one.within}" for one in useful(self.certificates)
             )
+        if said := meaningful(self.quality):
+            lines["quality"] = "; ".join(f"{one.says} {one.within}" for one in said)
         if self.guarantee.target is not None:
             lines["asked for"] = _asked_for(self.guarantee)
         if self.checked is not None:

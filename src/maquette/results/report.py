@@ -20,7 +20,7 @@ from maquette.queries.predicates import of_condition
 from maquette.results import plots, wording
 from maquette.results.knowledge import estimate
 from maquette.results.pairs import bundles, heat_maps
-from maquette.results.statements import CRUMB, Estimate, useful
+from maquette.results.statements import CRUMB, Estimate, meaningful, useful
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -172,6 +172,7 @@ def render(release: Release, files: Sequence[tuple[str, str]] = ()) -> str:
         groups=group_errors(release),
         bars=error_bars(release),
         certificates=useful(release.certificates),
+        quality=meaningful(release.quality),
         panels=panels(release),
         maps=heat_maps(release),
         columns=column_entries(release),

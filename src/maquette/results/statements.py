@@ -12,9 +12,11 @@ from maquette import _html
 from maquette.core.budget import Budget
 from maquette.domain import Relation
 from maquette.mechanisms.base import Guarantee as Guarantee
+from maquette.queries import typical
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES, RULES
 from maquette.queries.combinations import COMBINATIONS
+from maquette.queries.quality import QUALITY, MeanKind
 from maquette.results import wording
 from maquette.theory import population, quantiles
 
@@ -138,6 +140,55 @@ class ClassCertificate:
             "about": "the released answers" if self.of == "answers" else "the synthetic rows",
         }
         return _html.facts("Certificate of a class of questions.", lines)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QualityCertificate:
+    """Measured afterwards through the gate: how good the rows are, except with probability `beta`.
+
+    A part of all random questions of a kind is within `alpha`, which says nothing about any one of them; or the mean
+    total variation of tables is; or every mean of a group is off by at most `alpha` times the range of the column over
+    the share that the group has of the records. The chance `beta` is for all certificates of the release together.
+    """
+
+    name: str
+    """The kind, one of `queries.quality.QUALITY`."""
+    alpha: float
+    beta: float
+    counts: float
+    """The same bound on the scale of records."""
+    over: int
+    """Questions that were drawn, tables that the mean is over, or the most columns of a group and its mean together."""
+    rules: int = typical.RULES
+    """The version of the law that questions are drawn by."""
+
+    @property
+    def kind(self) -> typical.QuestionKind | typical.TableKind | MeanKind:
+        return QUALITY[self.name]
+
+    @property
+    def says(self) -> str:
+        """What is bounded, in words."""
+        return self.kind.says
+
+    @property
+    def within(self) -> str:
+        """The bound, in words."""
+        return f"within {wording.points(self.alpha)}"
+
+    def __str__(self) -> str:
+        return f"{self.says} {self.within}, except with probability {wording.chance(self.beta)}"
+
+    def __repr__(self) -> str:
+        return f"QualityCertificate({self})"
+
+    def _repr_html_(self) -> str:
+        lines = {
+            self.says: f"{self.within}, about {self.counts:,.0f} records",
+            "holds": f"except with probability {wording.chance(self.beta)}, together with all certificates",
+            "about": "the synthetic rows",
+        }
+        return _html.facts("Quality of the rows.", lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,15 +352,17 @@ class Answer:
     """The lower end of the stated interval; the error reaches the farther of both ends."""
     high: float | None = None
     """The upper end."""
+    typical: str | None = None
+    """How far questions of its kind are off typically, which says nothing for certain about this one."""
 
     def __str__(self) -> str:
         about = f"{wording.percent(self.value)} (about {self.count:,.0f} records)"
+        typical = "" if self.typical is None else f"; {self.typical}"
         if self.error is None or self.confidence is None:
-            return f"{about}, no stated error"
+            return f"{about}, no stated error{typical}"
         scope = "" if self.holds_for is None else f", for {self.holds_for}"
-        return (
-            f"{about} ± {wording.points(self.error)} with {wording.chance(self.confidence)} confidence{scope}"
-        )
+        error = f"± {wording.points(self.error)} with {wording.chance(self.confidence)} confidence{scope}"
+        return f"{about} {error}{typical}"
 
     def __repr__(self) -> str:
         return f"Answer({self.query!r}: {self})"
@@ -323,6 +376,7 @@ class Answer:
         else:
             lines["error"] = "not stated"
         lines |= {"known by": self.statement} if self.statement else {}
+        lines |= {"questions like it": self.typical} if self.typical else {}
         lines |= {"notes": "; ".join(self.notes)} if self.notes else {}
         return _html.facts("Answer.", lines, head=self.query)
 
@@ -364,6 +418,11 @@ def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
         if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]
         and not any(_is_wider(other, one) and bounds[other.name] == bounds[one.name] for other in meaningful)
     ]
+
+
+def meaningful(quality: Iterable[QualityCertificate]) -> list[QualityCertificate]:
+    """Those typical errors that say something."""
+    return [one for one in quality if one.alpha < 1]
 
 
 def _is_wider(one: ClassCertificate, other: ClassCertificate) -> bool:

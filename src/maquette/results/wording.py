@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from maquette.core.budget import UNITS, affordable_epsilon
+from maquette.accounting.charges import affordable_epsilon
+from maquette.core.budget import UNITS
 
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger

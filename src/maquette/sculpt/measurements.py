@@ -46,26 +46,29 @@ Variance = float | NDArray[np.float64]
 """Of the noise, the same in all cells or by cell."""
 
 
-def table_prior_variance(noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance) -> float:
-    """tau^2: the mean squared log-interaction of a table against its prior, noise subtracted.
+def table_prior_variance(
+    noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance, finer: float = 0.0
+) -> float:
+    """tau^2: the mean squared log-interaction of a table against its prior, less noise and what finer effects add.
 
     A weighted mean of ((Y - E)^2 - variance) / E^2; cells that the noise drowns count little.
     """
     prior = prior + 1.0
     weights = prior**2 / (_GUESS * prior**2 + variance)
     surplus = ((noisy - prior) ** 2 - variance) / prior**2
-    return float(np.clip((weights * surplus).sum() / weights.sum(), _MIN_PRIOR_VARIANCE, _MAX_PRIOR_VARIANCE))
+    mean = float((weights * surplus).sum() / weights.sum())
+    return float(np.clip(mean - finer, _MIN_PRIOR_VARIANCE, _MAX_PRIOR_VARIANCE))
 
 
 def prior_variances(
-    noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance
+    noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance, finer: float = 0.0
 ) -> NDArray[np.float64]:
     """tau^2 of every cell: that of the table, and more where a cell by itself is plainly not as predicted.
 
     Most tables have a few cells that stand far out of the rest (hardly anybody is both); what holds for the rest would
     pull them back.
     """
-    common = table_prior_variance(noisy, prior, variance=variance)
+    common = table_prior_variance(noisy, prior, variance=variance, finer=finer)
     prior, deviation = prior + 1.0, np.sqrt(variance)
     gaps = np.abs(noisy - prior)
     own = ((gaps - deviation) / prior) ** 2
@@ -143,16 +146,6 @@ class TableEstimate:
         )
         arrays = (self.counts, self.variances, self.prior)
         return TableEstimate(shape, *(array.reshape(sizes).sum(axis=others).ravel() for array in arrays))
-
-    @property
-    def prior_variances(self) -> NDArray[np.float64]:
-        """tau^2 of every cell."""
-        return prior_variances(self.counts, self.prior, variance=self.variances)
-
-    @property
-    def smooth(self) -> NDArray[np.float64]:
-        """Its posterior mean."""
-        return shrink(self.counts, self.prior, self.prior_variances, variance=self.variances)
 
 
 @dataclass(slots=True, eq=False)

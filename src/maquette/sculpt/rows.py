@@ -17,6 +17,7 @@ from maquette.core.binned import labels
 from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
 from maquette.sculpt.bins import Shape
+from maquette.sculpt.effects import effects_of
 from maquette.sculpt.measurements import Measurements, TableEstimate, iterative_fit
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.targets import SAMPLING, Layout, Targets, targets_of
@@ -119,7 +120,8 @@ def _edge(measurements: Measurements, estimate: TableEstimate) -> Edge:
     (a, b), (level_a, level_b) = estimate.shape
     down = measurements.hierarchy.sum_in_bins(a, level_a, measurements.one_way[a])
     across = measurements.hierarchy.sum_in_bins(b, level_b, measurements.one_way[b])
-    return Edge(estimate.shape, iterative_fit(estimate.smooth.reshape(len(down), len(across)), down, across))
+    smooth = effects_of(measurements.hierarchy, estimate)[-1].posterior
+    return Edge(estimate.shape, iterative_fit(smooth.reshape(len(down), len(across)), down, across))
 
 
 def _spanning_tree(edges: Mapping[Source, Edge], attributes: int) -> dict[Source, Edge]:

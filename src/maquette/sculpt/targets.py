@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from maquette.core.tables import count_tables
 from maquette.sculpt.bins import Hierarchy, Shape, bin_index
+from maquette.sculpt.effects import Effects, effects_of
 from maquette.sculpt.measurements import Measurements
 
 MAX_ORDER = 3
@@ -246,12 +247,15 @@ def blend(
 def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
     """Everything released as targets for m rows.
 
-    One-way tables, structural zeros, tables of several attributes, pairs that were not measured.
+    One-way tables, structural zeros, tables of several attributes, pairs that were not measured, sums of tables.
     """
     hierarchy, one_way, zeros = measurements.hierarchy, measurements.one_way, measurements.structural_zeros
     estimates, unmeasured = measurements.estimates(), measurements.unmeasured_pairs()
+    effects = [effects_of(hierarchy, table) for table in estimates.values()]
+    coarse = [level for levels in effects for level in levels[:-1] if level.table.shape not in estimates]
     singles = [Shape((a,), (0,)) for a in range(len(one_way))]
-    shapes = [*singles, *(shape for shape, _ in zeros), *estimates, *unmeasured]
+    sums = (level.table.shape for level in coarse)
+    shapes = [*singles, *(shape for shape, _ in zeros), *estimates, *unmeasured, *sums]
     layout = Layout.of(hierarchy, shapes)
     counts, deviations, prior_deviations = np.empty((3, layout.cells))
     fixed = np.zeros(layout.cells)
@@ -266,15 +270,12 @@ def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
         place = layout.place(next(places))
         counts[place], deviations[place], prior_deviations[place] = 0.0, 1.0, 0.0
         fixed[place] = np.where(allowed, 0.0, _FORBIDDEN_LOG)
-    for table in estimates.values():
+    fine = [levels[-1] for levels in effects]
+    free = [Effects(table, np.full(len(table.counts), _UNMEASURED_PRIOR)) for table in unmeasured.values()]
+    for level in (*fine, *free, *coarse):
         place = layout.place(next(places))
-        counts[place] = table.counts
-        deviations[place] = np.sqrt(table.variances)
-        prior_deviations[place] = np.sqrt(table.prior_variances)
-    for table in unmeasured.values():
-        place = layout.place(next(places))
-        counts[place], deviations[place] = table.counts, np.sqrt(table.variances)
-        prior_deviations[place] = _UNMEASURED_PRIOR
+        counts[place], deviations[place] = level.table.counts, np.sqrt(level.table.variances)
+        prior_deviations[place] = level.deviations
     scale = m / measurements.total
     return layout, Targets(counts * scale, deviations * scale, prior_deviations, fixed)
 

@@ -461,7 +461,7 @@ def _figures(planner: SessionPlanner, item: Item, parts: dict[Part, list[Session
     shares = Shares.of(parts[parts_of(planner.curator.domain, item)[0]])
     if item.figure == "share":
         return Figures(*shares)
-    if planner.state.size is None:  # every cell is a constant
+    if planner.size is None:  # every cell is a constant
         raise WorkloadError("every cell of this SELECT is known without the table; nothing was asked")
     public = planner.public()
     n, off = float(public.n), public.reach

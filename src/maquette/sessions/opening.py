@@ -23,22 +23,19 @@ from maquette.owner import Table
 from maquette.queries.base import Queries
 from maquette.releasing import parts
 from maquette.releasing.payment import find_payer, warn_if_weak
-from maquette.requests import Payer
+from maquette.requests import Payer, SessionRequest
 from maquette.results.release import Release
 from maquette.samplers.draw import EXACT_DRAWS
 from maquette.sessions.borrowed import BorrowedAnswers
 from maquette.sessions.rules import (
     AUTO,
-    MECHANISMS,
     Rules,
-    check_analyst,
-    check_names,
     reserve,
     share_key,
 )
 from maquette.sessions.session import Session
 
-QUESTIONS = 10_000
+QUESTIONS = SessionRequest.queries
 """How many new questions a session takes by default."""
 
 
@@ -96,35 +93,43 @@ def session(
     ledger may give any, and an answer of one session is free in all others. `measure_first` (the default of pmw)
     measures while guesses mostly fail, instead of testing them.
     """
-    is_open = alpha is None and update == "refit" and measure_first is None and not budget_for_all
-    is_auto = mechanism == AUTO
-    _check.one_of((AUTO, *MECHANISMS), mechanism=mechanism)
-    _check.whole(typical_rows=typical_rows)
-    if is_auto:
-        mechanism = "pmw"
-    if measure_first is None:
-        measure_first = mechanism == "pmw" and update == "refit" and not budget_for_all
-    start = None if prior is None else _start_from(prior, table)
-    rules = Rules(
-        budget=Budget(epsilon, delta),
-        relation=Relation.named(relation),
+    request = SessionRequest(
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
         beta=beta,
         alpha=alpha,
         mechanism=mechanism,
-        questions=queries,
+        queries=queries,
+        typical_rows=typical_rows,
         update=update,
         measure_first=measure_first,
         budget_for_all=budget_for_all,
-        attributes=check_names(table.domain, _attributes(table.domain, attributes, workload)),
-        analyst=check_analyst(analyst, share),
-        persons=table.persons,
-        workload=workload,
-        prior=None if start is None else start.digest,
+        attributes=None if attributes is None else tuple(attributes),
+        analyst=analyst,
+        share=share,
     )
-    warn_if_weak(rules.budget)
-    can_choose = is_auto and is_open and start is None
-    ways = _Ways(rules, table.domain, rows=typical_rows, is_auto=can_choose, share=share)
     payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
+    return open_session(table, request, payer, workload=workload, prior=prior)
+
+
+def open_session(
+    table: Table,
+    wish: SessionRequest,
+    payer: Payer,
+    *,
+    workload: Queries | None = None,
+    prior: Release | None = None,
+) -> Session:
+    """The session that is asked for, with its budget set aside."""
+    _check.whole(typical_rows=wish.typical_rows)
+    start = None if prior is None else _start_from(prior, table)
+    digest = None if start is None else start.digest
+    rules = Rules.of(wish, table.domain, persons=table.persons, workload=workload, prior=digest)
+    warn_if_weak(rules.budget)
+    can_choose = wish.mechanism == AUTO and wish.is_open and start is None
+    ways = _Ways(rules, table.domain, rows=wish.typical_rows, is_auto=can_choose, share=wish.share)
+    key = payer.key
     with ExitStack() as until:
         till = until.enter_context(find_payer(table, payer, relation=rules.relation))
         total = payer.total(rules.budget)
@@ -137,27 +142,15 @@ def session(
         if book.find(name) is None:
             is_public = rules.relation is Relation.REPLACE_ONE
             rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)
-        reserve(book, name, table.domain, rules, share=share)
+        reserve(book, name, table.domain, rules, share=wish.share)
         borrowed = None if prior is None else BorrowedAnswers.of(prior, book)
         opened = Session(
             curator, book, rules, key=name, prior=start, borrowed=borrowed, expected_errors=expected_errors
         )
+        if prior is not None and borrowed is not None:
+            opened.use_size(prior)
         until.pop_all()  # the ledger stays open as long as the session
         return opened
-
-
-def _attributes(
-    domain: Domain, attributes: Iterable[str] | None, workload: Queries | None
-) -> Iterable[str] | None:
-    """The attributes that may be asked about: by default those of the class that the questions come from."""
-    if workload is None:
-        return attributes
-    if workload.domain.fingerprint != domain.fingerprint:
-        raise ParameterError("the workload is about another domain than the table")
-    names = workload.attributes if attributes is None else tuple(attributes)
-    if not set(workload.attributes) <= set(names):
-        raise ParameterError("expected attributes to name all that the workload looks at")
-    return names
 
 
 def own_key(rules: Rules, table: Table) -> str:

@@ -16,11 +16,11 @@ from maquette.accounting.ledger import Ledger
 from maquette.core.answers import GRID
 from maquette.core.budget import UNITS, percent_of
 from maquette.core.curator import OnlineCurator
-from maquette.core.measurement import Step
+from maquette.core.measurement import Size, Step
 from maquette.core.prices import Prices
 from maquette.core.sparse import Guess
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
+from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, MechanismError, UselessAnswer
 from maquette.mechanisms.online import PublicNumbers, Settings, largest_error, worth_testing
 from maquette.mechanisms.session_plan import MAX_FACTOR, USELESS, with_larger_budget
 from maquette.models.hypothesis import Prior
@@ -90,6 +90,8 @@ class SessionPlanner:
         self._largest_error = math.nextafter(USELESS, 0)
         """That an answer may state; before there are settings, any that says something."""
         self._public: PublicNumbers | None = None
+        self._published: Size | None = None
+        """The number of records that a release of this ledger states; written down with the first question."""
         if rules.relation is Relation.REPLACE_ONE:
             self.state.size = curator.size(price=Fraction(0))
 
@@ -105,14 +107,37 @@ class SessionPlanner:
         while True:
             for step in self.curator.catch_up(give_up=give_up):
                 self.state.take(step)
-                if step.ask == "size":  # settings follow from the last one
+                if step.ask == "size" or (
+                    step.ask == "note" and "size" in step.body
+                ):  # settings follow from the last one
                     self._public = self._settings = None
-            if self.state.pending is None or not finish:
+            if not finish:
                 return
             try:
-                self._ask_again(self.state.pending)
+                if self.state.pending is not None:
+                    self._ask_again(self.state.pending)
+                elif self.state.size is None and self._published is not None:
+                    self._note_published(self._published)
+                else:
+                    return
             except BudgetExceeded:
                 give_up = True
+            except KeyReused:  # another process took this step
+                continue
+
+    def take_published(self, size: Size) -> None:
+        """Use a number of records that was paid for on this ledger, instead of buying one."""
+        if self.size is None:
+            self._published = size
+
+    @property
+    def size(self) -> Size | None:
+        """The number of records: public, bought or published; None before it is any of these."""
+        return self.state.size or self._published
+
+    def _note_published(self, size: Size) -> None:
+        noise = None if size.noise is None else size.noise.to_dict()
+        self.curator.note({"size": {"value": size.value, "noise": noise}})
 
     def _ask_again(self, pending: Step) -> None:
         body = pending.body
@@ -147,10 +172,13 @@ class SessionPlanner:
     def public(self) -> PublicNumbers:
         """Everything that settings are made from, once the number of records is known."""
         if self._public is None:
-            assert self.state.size is not None
+            size = self.size
+            assert size is not None
             paid = self.state.size_prices
+            if self.state.size is None:  # published, which takes nothing
+                paid = [Fraction(0)]
             self._public = self.rules.public(
-                self.curator.domain, self.state.size, paid=paid, is_begun=self.state.questions > 0
+                self.curator.domain, size, paid=paid, is_begun=self.state.questions > 0
             )
         return self._public
 
@@ -176,7 +204,7 @@ class SessionPlanner:
             return Plan(replace(plain, kind=kind, error=note["error"], guess=note["value"]), note)
         if self.state.questions + ahead >= self.rules.questions:
             return Plan(replace(plain, kind="test", refusal="questions"))
-        if self.state.size is None:
+        if self.size is None:
             first, price = self.hypothesis.first_guess(question), float(self.rules.size_price)
             return Plan(replace(plain, kind="size", cost=left, size_cost=price, guess=first))
         settings = self.settings()
@@ -230,7 +258,7 @@ class SessionPlanner:
         if self.rules.alpha is not None:
             within = self.rules.alpha * (1 + 1e-9)
         else:
-            if self.state.size is not None:
+            if self.size is not None:
                 self.settings()
             within = self._largest_error
         shared = self.shared.find(question.meaning, within=within)
@@ -355,7 +383,7 @@ class SessionPlanner:
             helps.append(f"a budget about {factor} times as large")
         if public.k > FEW and self._is_useful(replace(public, k=FEW)):
             helps.append(f"fewer questions, such as {FEW}")
-        is_first = self.state.questions == 0 and not public.size.public
+        is_first = self.state.questions == 0 and sum(self.state.size_prices) > 0
         paid = "only the number of records was paid for" if is_first else "nothing was charged for it"
         return (
             f"the answer would be stated within {100 * error:.0f} points, no better than a guess without data; {paid}. "
@@ -404,7 +432,7 @@ class SessionPlanner:
 
     def buy_size(self) -> bool:
         """Buy the number of records; False where it is known already."""
-        if self.state.size is not None:
+        if self.size is not None:
             return False
         self._buy_size(self.rules.size_price)
         return True

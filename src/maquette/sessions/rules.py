@@ -14,18 +14,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from maquette.accounting.charges import pure_costs, share_of_slack, shares_in_words
 from maquette.accounting.ledger import Ledger
 from maquette.core import _check
-from maquette.core.budget import (
-    UNITS,
-    Budget,
-    Cost,
-    charged,
-    percent_of,
-    pure_costs,
-    share_of_slack,
-    shares_in_words,
-)
+from maquette.core.budget import UNITS, Budget, Cost, charged, percent_of
 from maquette.core.conversions import half_square_of_rho
 from maquette.core.measurement import Size
 from maquette.domain import Domain, Persons, Relation, check_relation, rows_of
@@ -52,6 +44,7 @@ from maquette.mechanisms.session_plan import (
 from maquette.models.hypothesis import LOG_MIXING
 from maquette.queries.base import Queries
 from maquette.releasing.payment import Bill, exceeded, pay
+from maquette.requests import SessionRequest
 from maquette.theory.existence import facts_of
 from maquette.theory.quantiles import law_at
 
@@ -88,6 +81,31 @@ class Rules:
     """The class that the questions come from, where the median mechanism is told so."""
     fewer: bool = False
     """Measure fewer questions than `questions` where answers to all of them would say nothing?"""
+
+    @classmethod
+    def of(cls, wish: SessionRequest, domain: Domain, **facts: Any) -> Rules:
+        """What is asked for, with what else are `facts` of table and questions.
+
+        Where the mechanism is left open it is `pmw`, until that is decided.
+        """
+        _check.one_of((AUTO, *MECHANISMS), mechanism=wish.mechanism)
+        mechanism = "pmw" if wish.mechanism == AUTO else wish.mechanism
+        spends_as_needed = mechanism == "pmw" and wish.update == "refit" and not wish.budget_for_all
+        names = _attributes(domain, wish.attributes, facts.get("workload"))
+        return cls(
+            budget=Budget(wish.epsilon, wish.delta),
+            relation=wish.between,
+            beta=wish.beta,
+            alpha=wish.alpha,
+            mechanism=mechanism,
+            questions=wish.queries,
+            update=wish.update,
+            measure_first=spends_as_needed if wish.measure_first is None else wish.measure_first,
+            budget_for_all=wish.budget_for_all,
+            attributes=check_names(domain, names),
+            analyst=check_analyst(wish.analyst, wish.share),
+            **facts,
+        )
 
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
@@ -259,6 +277,20 @@ class Rules:
 
 def _digest(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _attributes(
+    domain: Domain, attributes: tuple[str, ...] | None, workload: Queries | None
+) -> Iterable[str] | None:
+    """The attributes that may be asked about: by default those of the class that the questions come from."""
+    if workload is None:
+        return attributes
+    if workload.domain.fingerprint != domain.fingerprint:
+        raise ParameterError("the workload is about another domain than the table")
+    names = workload.attributes if attributes is None else attributes
+    if not set(workload.attributes) <= set(names):
+        raise ParameterError("expected attributes to name all that the workload looks at")
+    return names
 
 
 def check_names(domain: Domain, attributes: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -50,6 +50,8 @@ from maquette.sessions.state import StoredAnswer
 if TYPE_CHECKING:
     import pyarrow
 
+    from maquette.results.release import Release
+
 SHOWN_ANSWERS = 5
 """The last answers that a notebook shows."""
 _ATTEMPTS = 200
@@ -133,8 +135,8 @@ class Session:
 
     @property
     def size(self) -> Size | None:
-        """The number of records, public or bought; None before it is either."""
-        return self._planner.state.size
+        """The number of records: public, bought or published; None before it is any of these."""
+        return self._planner.size
 
     @property
     def watermark(self) -> str | None:
@@ -285,6 +287,24 @@ class Session:
         with self._lock:
             self._planner.sync()
             return self._planner.buy_size()
+
+    @checks_arguments
+    def use_size(self, release: Release) -> bool:
+        """Use the number of records that a release states, which costs nothing, instead of buying it.
+
+        False where one is known already, or the release states none. Only a release that this session's ledger paid for
+        and that is unchanged is believed; any other is refused.
+        """
+        if BorrowedAnswers.of(release, self._ledger) is None:
+            raise ParameterError(
+                "this session's ledger did not pay for the release, or the release was changed"
+            )
+        with self._lock:
+            self._planner.sync(finish=False)
+            if self.size is not None or release.size.unpaid:
+                return False
+            self._planner.take_published(release.size)
+            return True
 
     @checks_arguments
     def population(self, answer: SessionAnswer, *, chance: float = 0.05) -> Population:

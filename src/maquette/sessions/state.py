@@ -22,7 +22,7 @@ from maquette.core.measurement import NoisyTable, Size, Step, Verdict, has_outco
 from maquette.domain import Domain
 from maquette.errors import LedgerError
 from maquette.mechanisms.online import Settings
-from maquette.models.answers import SmallDatabase
+from maquette.models.answers import SmallDatabase, size_of
 from maquette.models.hypothesis import Hypothesis, Prior, Released
 from maquette.models.start import hypothesis_for
 from maquette.queries.base import Queries
@@ -156,7 +156,10 @@ class State:
         self._add_to_history(step, f"a survey of {len(variances)} tables", kind="survey")
 
     def _take_note(self, step: Step) -> None:
-        """An answer that a survey implies, one that was taken over, or a caller's key for an earlier one."""
+        """A number of records or an answer that was taken over, an answer that a survey implies, or a caller's key."""
+        if "size" in step.body:
+            self._take_published_size(step)
+            return
         value, error = float(step.body["value"]), float(step.body["error"])
         if step.body.get("follows"):
             self.questions += 1
@@ -165,6 +168,12 @@ class State:
             pair = step.body.get("lender")
             source = None if pair is None else Source(*pair)
             self._store(step, value, error, kind="cached", source=source, is_new=source is not None)
+
+    def _take_published_size(self, step: Step) -> None:
+        self.size = replace(size_of(step.body["size"]), receipt=step.receipt)
+        self.size_prices.append(Fraction(0))
+        what = "number of records, as a release states it"
+        self._add_to_history(step, what, kind="size", value=float(self.size.value))
 
     def _store(
         self,

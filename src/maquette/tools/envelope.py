@@ -56,7 +56,7 @@ def open_curator(
     before the table is looked at. `until` closes the ledger.
     """
     till = until.enter_context(find_payer(table, payer, relation=privacy.between))
-    budget = privacy.budget(till.accounting or "zcdp")
+    budget = privacy.budget_in(till.accounting or "zcdp")
     warn_if_weak(budget)
     facts = {
         "tool": tag,

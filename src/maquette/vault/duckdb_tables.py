@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from maquette.core.rows.arrow import ArrowType, pa
-from maquette.core.rows.source import ROWS, Batch, Source, damaged, read_quietly
+from maquette.core.rows.source import ROWS, Batch, Source, damaged
 from maquette.errors import SourceError
+from maquette.vault.foreign import read_quietly
 
 if TYPE_CHECKING:
     import duckdb

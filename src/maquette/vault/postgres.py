@@ -21,8 +21,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from maquette.core.rows.arrow import ArrowType, pa
-from maquette.core.rows.source import Batch, Source, check_select, is_valid_text, not_text, quoted
+from maquette.core.rows.source import Batch, Source, not_text
 from maquette.errors import ParameterError, SourceError
+from maquette.vault.foreign import check_select, is_valid_text, quoted
 
 _URL = re.compile(r"(?i)postgres(ql)?(\+\w+)?://")
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".\s][^".]*))\s*(\.|$)')

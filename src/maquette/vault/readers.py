@@ -17,12 +17,14 @@ from maquette.core.rows.engine import Engine
 from maquette.core.rows.linked import family
 from maquette.core.rows.loading import load
 from maquette.core.rows.persons import PersonRows, check_person
-from maquette.core.rows.source import Joined, Partition, Source, SourceCheck, check_fit
+from maquette.core.rows.source import Source
 from maquette.core.table import Family
 from maquette.domain import Domain, Persons
 from maquette.errors import ParameterError, SourceError
 from maquette.schema import Schema
 from maquette.vault import duckdb_tables, postgres, spark, workbooks
+from maquette.vault.header import SourceCheck, check_fit
+from maquette.vault.joined import Joined, Partition
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
 ReadShare = Callable[[float], None]

@@ -20,11 +20,10 @@ from maquette.core.rows.source import (
     FileStamp,
     Source,
     damaged,
-    is_valid_text,
     not_text,
-    read_quietly,
 )
 from maquette.errors import SourceError
+from maquette.vault.foreign import is_valid_text, read_quietly
 
 
 class ArrowTable(Source):

@@ -21,12 +21,11 @@ from maquette.core.rows.source import (
     FileSource,
     FileStamp,
     Source,
-    check_select,
     damaged,
     not_text,
-    quoted,
 )
 from maquette.errors import SourceError
+from maquette.vault.foreign import check_select, quoted
 from maquette.vault.sources import spelled
 
 SQLITE = (".sqlite", ".sqlite3")

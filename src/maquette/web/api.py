@@ -13,6 +13,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from maquette.results.document import plain
+from maquette.results.select import is_select
 from maquette.web import explore
 from maquette.web.access import service_of
 from maquette.web.api_values import (
@@ -27,6 +28,7 @@ from maquette.web.api_values import (
     Jobs,
     LedgerFacts,
     Problem,
+    PublishedAnswer,
     Question,
     ReleaseAnswer,
     ReleaseFacts,
@@ -134,8 +136,19 @@ def get_table(request: Request, who: Who, table: TableName) -> TableFacts:
 
 @router.post("/tables/{table}/forecast", operation_id="forecast")
 def forecast(request: Request, who: Who, table: TableName, question: ForecastQuestion) -> Forecast:
-    """What a question would cost at most and what its answer would state. Spends and looks at nothing."""
-    return Forecast(**service_of(request).forecast(who, table, question.query))
+    """What a question would cost at most and what its answer would state. Spends and looks at nothing.
+
+    Beside it, under `published`, what releases of the table answer for nothing.
+    """
+    service = service_of(request)
+    forecast = service.forecast(who, table, question.query)
+    answers = [] if is_select(question.query) else service.published_answers(who, table, question.query)
+    return Forecast(**forecast, published=[_published(*one) for one in answers])
+
+
+def _published(name: str, answer: Any) -> PublishedAnswer:
+    fields = ReleaseAnswer.model_validate(answer, from_attributes=True)
+    return PublishedAnswer(release=name, **fields.model_dump())
 
 
 @router.post(
@@ -168,9 +181,9 @@ def session_sql(
 @router.post("/tables/{table}/size", operation_id="buy_size", responses=responses(PAID))
 def buy_size(request: Request, who: Who, table: TableName) -> Standing:
     """Buy the number of records, which the first question needs; once it is there this costs nothing."""
-    link = service_of(request).asking_link(who, table)
-    link.call("buy_size", who=who.name, role=who.role)
-    return Standing(**link.call("standing", who=who.name))
+    service = service_of(request)
+    service.buy_size(who, table)
+    return Standing(**service.asking_link(who, table).call("standing", who=who.name))
 
 
 @router.get("/tables/{table}/synthetic", operation_id="session_rows")

@@ -83,6 +83,25 @@ class Tables(BaseModel):
     items: list[TableFacts]
 
 
+class ReleaseAnswer(BaseModel):
+    query: str
+    value: float
+    count: float
+    error: float | None
+    low: float | None
+    high: float | None
+    confidence: float | None
+    source: str
+    statement: str | None
+    notes: list[str]
+
+
+class PublishedAnswer(ReleaseAnswer):
+    """What a published release says to a condition, for nothing."""
+
+    release: str
+
+
 class Forecast(BaseModel):
     query: str
     kind: str
@@ -96,6 +115,10 @@ class Forecast(BaseModel):
     beta: float
     questions: int = Field(default=1, description="Cells of a SELECT; 1 for a condition.")
     new_questions: int | None = Field(default=None, description="Cells that were not answered before.")
+    published: list[PublishedAnswer] = Field(
+        default_factory=list[PublishedAnswer],
+        description="What releases answer for nothing, the smallest error first.",
+    )
 
 
 class CellAnswer(BaseModel):
@@ -153,19 +176,6 @@ class ReleaseFacts(BaseModel):
 class Releases(BaseModel):
     items: list[ReleaseFacts]
     next: str | None = Field(description="`after` of the next page.")
-
-
-class ReleaseAnswer(BaseModel):
-    query: str
-    value: float
-    count: float
-    error: float | None
-    low: float | None
-    high: float | None
-    confidence: float | None
-    source: str
-    statement: str | None
-    notes: list[str]
 
 
 class Result(BaseModel):

@@ -6,20 +6,25 @@ import csv
 import io
 import secrets
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
 from maquette.core.budget import UNITS, percent_of
-from maquette.domain import Domain
 from maquette.errors import MaquetteError, ParameterError
 from maquette.results.select import is_select
-from maquette.web import requests
+from maquette.web import as_code, conditions, plain
 from maquette.web.access import check_form, service_of, signed_in
-from maquette.web.explore import MAX_TEXT, cell, plain_cell
+from maquette.web.explore import MAX_TEXT, cell, plain_cell, rows_of
 from maquette.web.pages import page, redirect, status_of, words_of
+
+if TYPE_CHECKING:
+    from maquette.results.statements import Answer
+    from maquette.results.tables import ResultTable
+    from maquette.web.auth import Person
+    from maquette.web.service import Service
 
 router = APIRouter(include_in_schema=False)
 Condition = Annotated[str, Query(max_length=MAX_TEXT)]
@@ -30,6 +35,10 @@ FORECASTS = {
     "test": "is answered from what is known already if that passes a test, and measured otherwise",
     "measure": "is measured",
 }
+ANSWERED = ("free", "cached", "paid")
+"""Kinds of lines of a history that are questions."""
+RECENT = 3
+"""Questions from which the page begins."""
 REFUSALS = {
     "questions": "all questions of your session are used up",
     "epochs": "no further test can be opened in your session",
@@ -63,14 +72,13 @@ def table_page(request: Request, table: str) -> Response:
 
 @router.get("/t/{table}/ask", response_class=HTMLResponse)
 def ask_page(request: Request, table: str, q: Condition = "") -> Response:
-    """The form, and the forecast of the condition in it."""
+    """One box; for a question in it what is free, and beside that the forecast of a paid answer."""
     person, service = signed_in(request), service_of(request)
     service.asking_link(person, table)
     problem, forecast = None, None
-    domain = service.domain(table)
     if "build" in request.query_params:
         try:
-            text = requests.condition(domain, _chosen(request))
+            text = conditions.condition(service.domain(table), _chosen(request))
             return redirect(f"/t/{table}/ask?{urlencode({'q': text})}")
         except MaquetteError as error:
             problem = words_of(error)
@@ -79,7 +87,7 @@ def ask_page(request: Request, table: str, q: Condition = "") -> Response:
             forecast = service.forecast(person, table, q)
         except MaquetteError as error:
             problem = words_of(error)
-    return _ask_page(request, table, q, domain, problem=problem, forecast=forecast)
+    return _ask_page(request, table, q, problem=problem, forecast=forecast)
 
 
 def _chosen(request: Request) -> dict[str, list[str]]:
@@ -93,7 +101,6 @@ def _ask_page(
     request: Request,
     table: str,
     q: str,
-    domain: Domain,
     *,
     problem: str | None = None,
     forecast: dict[str, Any] | None = None,
@@ -102,28 +109,62 @@ def _ask_page(
     status: int | None = None,
 ) -> Response:
     person, service = signed_in(request), service_of(request)
-    share = person.settings.tables[table]
-    facts = service.describe(person, table)
+    names, domain = person.settings.tables[table].attributes, service.domain(table)
+    is_read = bool(q and (forecast or answer or rows))
+    free = service.published_answers(person, table, q) if is_read and not is_select(q) else []
+    recent = [] if is_read else _recent(service.history(person, table, newest=True)["items"])
     return page(
         request,
         "ask.html.j2",
         status=status,
         table=table,
         q=q,
-        fields=requests.fields(domain, share.attributes),
-        words=requests.words(domain, share.attributes),
+        fields=conditions.fields(domain, names),
+        words=conditions.words(domain, names),
+        begin=recent or conditions.suggested(domain, names),
+        is_recent=bool(recent),
         problem=problem,
         forecast=forecast,
         answer=answer,
         rows=rows,
         cells=[] if rows is None else [[cell(one) for one in row] for row in rows["rows"]],
+        free=free,
+        free_table=_free_table(service.published_table(person, table, q))
+        if is_read and is_select(q)
+        else None,
+        gain=gain(forecast, free),
+        steps=conditions.next_steps(domain, q, table, names) if is_read else [],
         query=urlencode({"q": q}),
         key=secrets.token_urlsafe(16),
-        facts=facts,
+        code=as_code.of_question(as_code.home_of(request), table, q, [name for name, _ in free])
+        if is_read
+        else (),
+        facts=service.describe(person, table),
         part=part,
         forecasts=FORECASTS,
         refusals=REFUSALS,
     )
+
+
+def _recent(past: Sequence[dict[str, Any]]) -> list[str]:
+    """The last questions that differ; what the ledger notes beside them is none."""
+    texts = [one["what"] for one in reversed(past) if one["kind"] in ANSWERED]
+    return list(dict.fromkeys(texts))[:RECENT]
+
+
+def _free_table(result: tuple[str, ResultTable] | None) -> dict[str, Any] | None:
+    """The result of a SELECT over a release, as the page shows it."""
+    if result is None:
+        return None
+    name, table = result
+    return {"release": name, "columns": table.column_names, "rows": rows_of(table), "total": len(table)}
+
+
+def gain(forecast: dict[str, Any] | None, free: Sequence[tuple[str, Answer]]) -> float | None:
+    """How many times smaller the error of a paid answer would be; None where one of both is not known."""
+    if not forecast or not forecast["error"] or not free or free[0][1].error is None:
+        return None
+    return free[0][1].error / forecast["error"]
 
 
 @router.post("/t/{table}/ask", response_class=HTMLResponse)
@@ -139,15 +180,14 @@ def ask(
     """The answer. Sent twice with the same key, it is the same answer and costs nothing more."""
     person, service = check_form(request, csrf), service_of(request)
     service.asking_link(person, table)
-    domain = service.domain(table)
     try:
         if is_select(q):
             rows = service.sql(person, table, q, key=key, at_most=at_most, allow_useless=bool(anyway))
-            return _ask_page(request, table, q, domain, rows=rows)
+            return _ask_page(request, table, q, rows=rows)
         answer = service.ask(person, table, q, key=key, at_most=at_most, allow_useless=bool(anyway))
     except MaquetteError as error:
-        return _ask_page(request, table, q, domain, problem=words_of(error), status=status_of(error))
-    return _ask_page(request, table, q, domain, answer=answer)
+        return _ask_page(request, table, q, problem=words_of(error), status=status_of(error))
+    return _ask_page(request, table, q, answer=answer)
 
 
 @router.post("/t/{table}/size")
@@ -159,16 +199,40 @@ def buy_size(
 ) -> Response:
     """Buy the number of records alone, which every forecast needs."""
     person, service = check_form(request, csrf), service_of(request)
-    service.asking_link(person, table).call("buy_size", who=person.name, role=person.role)
+    service.buy_size(person, table)
     return redirect(f"/t/{table}/ask?{urlencode({'q': q})}")
 
 
 @router.get("/t/{table}/history", response_class=HTMLResponse)
 def history(request: Request, table: str, after: int = 0) -> Response:
+    """The questions that were kept, and all that were asked."""
     person, service = signed_in(request), service_of(request)
-    past = service.history(person, table, after=after, limit=50)
-    facts = service.describe(person, table)
-    return page(request, "history.html.j2", table=table, past=past, facts=facts, part=part)
+    return page(
+        request,
+        "history.html.j2",
+        table=table,
+        past=service.history(person, table, after=after, limit=50),
+        saved=service.saved(person, table),
+        facts=service.describe(person, table),
+        part=part,
+    )
+
+
+@router.post("/t/{table}/saved")
+def keep(
+    request: Request,
+    table: str,
+    q: Annotated[str, Form(min_length=1, max_length=MAX_TEXT)],
+    action: Annotated[Literal["keep", "forget"], Form()] = "keep",
+    csrf: Annotated[str, Form()] = "",
+) -> Response:
+    """Keep a question on the page of those that were asked, or no longer."""
+    person, service = check_form(request, csrf), service_of(request)
+    if action == "keep":
+        service.keep(person, table, q)
+    else:
+        service.forget(person, table, q)
+    return redirect(f"/t/{table}/history")
 
 
 @router.get("/t/{table}/select.csv")
@@ -186,13 +250,33 @@ def history_file(request: Request, table: str) -> Response:
     """Everything that was asked, as a file."""
     person, service = signed_in(request), service_of(request)
     names = ("sequence", "when", "what", "value", "error", "kind", "cost")
-    lines: list[list[Any]] = []
+    lines = [[one[name] for name in names] for one in _whole_history(service, person, table)]
+    return _csv(f"{table}-history.csv", names, lines)
+
+
+@router.get("/t/{table}/history.ipynb")
+def history_notebook(request: Request, table: str) -> Response:
+    """Everything that was asked, as a notebook that asks it again: what was answered before is free."""
+    person, service = signed_in(request), service_of(request)
+    past = [one for one in _whole_history(service, person, table) if one["kind"] in ANSWERED]
+    text = as_code.notebook(as_code.home_of(request), table, [(one["what"], said_of(one)) for one in past])
+    headers = {"content-disposition": f'attachment; filename="{table}-history.ipynb"'}
+    return Response(text, media_type="application/x-ipynb+json", headers=headers)
+
+
+def said_of(one: dict[str, Any]) -> str:
+    """The answer of a line of the history, in words."""
+    return "" if one["value"] is None else str(plain.share(one["value"], one["error"]))
+
+
+def _whole_history(service: Service, person: Person, table: str) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
     after: int | None = 0
     while after is not None:
         past = service.history(person, table, after=after, limit=500)
-        lines += [[one[name] for name in names] for one in past["items"]]
+        lines += past["items"]
         after = past["next"]
-    return _csv(f"{table}-history.csv", names, lines)
+    return lines
 
 
 def _csv(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Response:

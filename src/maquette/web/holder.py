@@ -16,16 +16,17 @@ from maquette.core.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.domain.entries import to_text
 from maquette.domain.review import REVIEWS, confirm
-from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterError
+from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterError, ReleaseError
 from maquette.owner import fit_report
 from maquette.owner import open as open_table
 from maquette.releasing.payment import bill_of, open_ledger
-from maquette.releasing.planning import check_memory, choose, ways_of
+from maquette.releasing.planning import check_memory, plan_of, ways_of
 from maquette.releasing.request import Request
 from maquette.results import wording
 from maquette.results.document import plain
 from maquette.results.folder import write_text
 from maquette.results.loading import load
+from maquette.results.release import Release
 from maquette.sessions.grouped import SessionTable
 from maquette.sessions.opening import session
 from maquette.sessions.session import Session
@@ -78,6 +79,7 @@ class Holder:
             "sql": self.sql,
             "synthetic": self.synthetic,
             "buy_size": self.buy_size,
+            "use_size": self.use_size,
             "standing": self.standing,
             "history": self.history,
             "ledger": account.ledger,
@@ -271,20 +273,31 @@ class Holder:
         self._log(who, role, "bought the number of records", {}, is_paid=is_new)
         return is_new
 
+    def use_size(self, who: str, job: str) -> bool:
+        """Give an analyst's session the number of records that a release states, so that none is bought."""
+        one = self._session(who)
+        if one.size is not None:
+            return False
+        try:
+            return one.use_size(self._release(job))
+        except (ParameterError, ReleaseError):  # it was changed, or another ledger paid for it
+            return False
+
     def synthetic(self, who: str, m: int) -> dict[str, Any]:
         """Rows drawn from what an analyst's questions taught: post-processing, free."""
         rows = self._session(who).synthetic(min(m, MAX_ANSWERS))
         return {"columns": rows.column_names, "rows": [list(row.values()) for row in rows.to_pylist()]}
 
-    def history(self, who: str, after: int = 0, limit: int = 50) -> dict[str, Any]:
-        """What an analyst asked, in order; one page of it.
+    def history(self, who: str, after: int = 0, limit: int = 50, newest: bool = False) -> dict[str, Any]:
+        """What an analyst asked, in order; one page of it, or the last one.
 
         Times are in whole seconds: a step is dated before its look, and to the millisecond the next one would say how
         long the look took, which the tick of replies hides.
         """
         past = [one for one in self._session(who).history() if one.sequence > after]
-        page = past[: min(limit, MAX_PAGE)]
-        more = page[-1].sequence if len(page) < len(past) else None
+        most = min(limit, MAX_PAGE)
+        page = past[-most:] if newest else past[:most]
+        more = page[-1].sequence if len(page) < len(past) and not newest else None
         return {"items": [asdict(replace(one, when=_seconds(one.when))) for one in page], "next": more}
 
     # --- the steward ------------------------------------------------------------------------------------------------
@@ -342,10 +355,13 @@ class Holder:
 
     def check_release(self, job: str) -> str | None:
         """Hold a release against the ledger that paid for it; one that was edited is refused."""
+        return self._release(job).checked
+
+    def _release(self, job: str) -> Release:
         if not (job.isalnum() and len(job) <= 40):
             raise ParameterError("expected the id of a job as letters and digits")
         folder = self._config.table_folder(self._name) / "releases" / f"{job}.maquette"
-        return load(folder, ledger=self._ledger).checked
+        return load(folder, ledger=self._ledger)
 
     def check_job(self, job: str, request: dict[str, Any]) -> str | None:
         """Refuse a release that cannot be made or that the ledger cannot pay, by public numbers, before it is begun.
@@ -355,17 +371,16 @@ class Holder:
         if request.get("kind") == "discovery":
             raise ParameterError(f"the domain of '{self._name}' is declared: nothing has to be discovered")
         wish = ReleaseRequest.model_validate(request)
-        request_value = Request.of(
-            wish.queries(self._domain),
+        release_request = Request(
+            queries=wish.queries(self._domain),
             relation=self._settings.relation,
             persons=self._table.persons,
             **wish.arguments(),
         )
         total = self._ledger.budget
-        ways = ways_of(request_value, self._ledger, total=total, key=job_key(job))
-        choice = choose(request_value, accounting=None if total.pure else total.accounting, ways=ways)
-        check_memory(choice, limit=self._table.memory_limit)
-        bill_of(choice.request, job_key(job), choice.prepared).check_covered(self._ledger)
+        plan = plan_of(*ways_of(release_request, self._ledger, total=total, key=job_key(job)))
+        check_memory(plan, limit=self._table.memory_limit)
+        bill_of(plan, job_key(job)).check_covered(self._ledger)
         return note_of_cost(wish, total)
 
     def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maquette.accounting.charges import shares_in_words
 from maquette.accounting.ledger import Ledger
-from maquette.core.budget import Cost, shares_in_words
+from maquette.core.budget import Cost
 from maquette.core.events import Receipt
 from maquette.errors import LedgerError, ParameterError
 from maquette.results import wording

@@ -26,7 +26,7 @@ from maquette.errors import (
     SourceError,
 )
 from maquette.results import report, wording
-from maquette.web import charts
+from maquette.web import charts, plain
 from maquette.web.link import WorkerFailed, WorkerGone
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def day(seconds: int) -> str:
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = report.environment("maquette.web")
-    environment.globals.update(version=__version__, wording=wording, charts=charts)
+    environment.globals.update(version=__version__, wording=wording, charts=charts, plain=plain)
     environment.filters.update(
         points=wording.points, day=day, percent=wording.percent, chance=wording.chance, big=wording.big
     )

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from maquette.core.budget import Accounting, Budget, pure_in_words, release_cost
+from maquette.accounting.charges import pure_in_words, release_cost
+from maquette.core.budget import Accounting, Budget
 from maquette.domain import Domain
 from maquette.errors import MaquetteError
-from maquette.releasing.planning import Plan, plan, preferred
+from maquette.releasing.planning import Comparison, plan, preferred
 from maquette.web.requests import ReleaseRequest
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
@@ -79,7 +80,7 @@ class Offer:
         return self.guaranteed if self.certified is None else self.certified
 
 
-def offers(whole: Plan) -> list[Offer]:
+def offers(whole: Comparison) -> list[Offer]:
     """Every mechanism, the smallest expected error first; those that cannot run come last."""
     rows = [
         Offer(
@@ -100,7 +101,7 @@ def _useful(error: float | None) -> float | None:
     return None if error is None or error >= 1 else error
 
 
-def compared(domain: Domain, request: ReleaseRequest, setting: Setting) -> Plan:
+def compared(domain: Domain, request: ReleaseRequest, setting: Setting) -> Comparison:
     """Every mechanism at one budget."""
     return _plan(domain, _frozen(request), setting)
 
@@ -135,7 +136,7 @@ def _frozen(request: ReleaseRequest) -> str:
 
 
 @lru_cache(maxsize=256)
-def _plan(domain: Domain, request: str, setting: Setting) -> Plan:
+def _plan(domain: Domain, request: str, setting: Setting) -> Comparison:
     parsed = ReleaseRequest.model_validate_json(request)
     arguments: dict[str, Any] = {"epsilon": parsed.epsilon, "delta": parsed.delta, "beta": parsed.beta}
     return plan(

@@ -13,13 +13,17 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from maquette.domain import Domain
 from maquette.errors import KeyReused, MaquetteError, ParameterError, ReleaseError
-from maquette.web import state
+from maquette.theory import quantiles
+from maquette.web import explore, state
 from maquette.web.auth import Door, Person
 from maquette.web.config import Config
 from maquette.web.explore import Catalog, free_name, short_name
@@ -31,10 +35,18 @@ from maquette.web.pages import Forbidden, Missing, words_of
 from maquette.web.requests import DiscoveryRequest, ReleaseRequest
 from maquette.web.state import State, only_for_owner
 
+if TYPE_CHECKING:
+    from maquette.core.measurement import Size
+    from maquette.results.release import Release
+    from maquette.results.statements import Answer
+    from maquette.results.tables import ResultTable
+
 KEY = "web:"
 """What the keys of questions from pages and programs begin with in the ledger."""
 OPEN = "open"
 """The stage of a table that can be asked; the others lead there."""
+MAX_SAVED = 200
+"""Questions that one person keeps for a table."""
 POLL_SECONDS = 0.5
 """How often the states of running jobs are read."""
 
@@ -58,6 +70,8 @@ class Service:
         self.counts: dict[str, int] = {}
         self._mutex = threading.Lock()
         self._domains: dict[str, Domain] = {}
+        self._sized: set[tuple[str, str]] = set()
+        """People and tables whose session has the number of records."""
         self._stop = threading.Event()
         for row in self.store.rows(state.job, state=DONE):
             self._add_release(row)
@@ -159,16 +173,64 @@ class Service:
         if facts["stage"] != OPEN:
             domain = facts["domain"] if person.is_steward else None
             return facts | {"domain": domain, "standing": None, "problem": None}
+        facts |= {"records": self._published_records(table) or facts["records"]}
         try:
             standing = link.call("standing", who=person.name) if table in person.settings.tables else None
             return facts | {"standing": standing, "problem": None}
         except MaquetteError as error:
             return facts | {"standing": None, "problem": words_of(error)}
 
+    def _published_records(self, table: str) -> dict[str, Any] | None:
+        """The number of records as the published release states it that knows it best."""
+        best = self._best_size(table)
+        if best is None:
+            return None
+        size = best[1].size
+        return {"value": size.value, "is_public": size.public, "error": reach_of(size)}
+
+    def _best_size(self, table: str) -> tuple[str, Release] | None:
+        """The published release that knows the number of records best, by the law of its noise alone."""
+        whole, _ = self.catalog.readable(self.published_releases(table))
+        return min(
+            (one for one in whole if not one[1].size.unpaid),
+            key=lambda one: reach_of(one[1].size),
+            default=None,
+        )
+
+    def _offer_size(self, person: Person, table: str, link: Link) -> None:
+        """Before a question would buy the number of records: the session takes one that is published."""
+        if (person.name, table) not in self._sized and (best := self._best_size(table)) is not None:
+            link.call("use_size", who=person.name, job=self._release_names[best[0]])
+
     # --- questions --------------------------------------------------------------------------------------------------
 
     def forecast(self, person: Person, table: str, query: str) -> dict[str, Any]:
-        return self.asking_link(person, table).call("forecast", who=person.name, query=query)
+        link = self.asking_link(person, table)
+        self._offer_size(person, table, link)
+        return link.call("forecast", who=person.name, query=query)
+
+    def published_answers(self, person: Person, table: str, query: str) -> list[tuple[str, Answer]]:
+        """What the releases that this person may read say to a condition, for nothing; the smallest error first."""
+        answers: list[tuple[str, Answer]] = []
+        whole, _ = self.catalog.readable(self.visible_releases(person, table))
+        for name, release in whole:
+            with suppress(MaquetteError):  # it says nothing about these columns
+                answers.append((name, release.answer(query)))
+        return sorted(answers, key=lambda one: 1.0 if one[1].error is None else one[1].error)
+
+    def published_table(self, person: Person, table: str, statement: str) -> tuple[str, ResultTable] | None:
+        """The same for a SELECT: the first release that has all of its figures."""
+        whole, _ = self.catalog.readable(self.visible_releases(person, table))
+        for name, release in whole:
+            with suppress(MaquetteError):
+                return name, explore.sql(release, statement)
+        return None
+
+    def buy_size(self, person: Person, table: str) -> bool:
+        """The number of records: as it is published, or bought; False where it was known."""
+        link = self.asking_link(person, table)
+        self._offer_size(person, table, link)
+        return link.call("buy_size", who=person.name, role=person.role)
 
     def ask(
         self, person: Person, table: str, query: str, *, key: str | None, **limits: Any
@@ -178,14 +240,19 @@ class Service:
         `limits` are `at_most`, the most that it may take, and `allow_useless`, for an answer that says nothing.
         """
         link = self.asking_link(person, table)
-        return self._count_answer(link.call("ask", query=query, **_from(person, key), **limits))
+        self._offer_size(person, table, link)
+        result = link.call("ask", query=query, **_from(person, key), **limits)
+        return self._count_answer(person, table, result)
 
     async def ask_async(
         self, person: Person, table: str, query: str, *, key: str, **limits: Any
     ) -> dict[str, Any]:
         """The same on an event loop: a question that waits for the disk takes no thread."""
         link = self.asking_link(person, table)
-        return self._count_answer(await link.call_async("ask", query=query, **_from(person, key), **limits))
+        if (person.name, table) not in self._sized:
+            await anyio.to_thread.run_sync(self._offer_size, person, table, link)
+        result = await link.call_async("ask", query=query, **_from(person, key), **limits)
+        return self._count_answer(person, table, result)
 
     def sql(
         self, person: Person, table: str, statement: str, *, key: str | None, **limits: Any
@@ -194,7 +261,9 @@ class Service:
         link = self.asking_link(person, table)
         if key is not None:
             self._take_key(person, table, statement, key)
-        return self._count_answer(link.call("sql", statement=statement, **_from(person, key), **limits))
+        self._offer_size(person, table, link)
+        result = link.call("sql", statement=statement, **_from(person, key), **limits)
+        return self._count_answer(person, table, result)
 
     def _take_key(self, person: Person, table: str, statement: str, key: str) -> None:
         """Remember what a key is used for, durably and before anything is asked; refuse it for another statement."""
@@ -206,23 +275,54 @@ class Service:
         if row is None or row["digest"] != digest:
             raise KeyReused(f"key '{key}' was used before for another statement; give each its own key")
 
-    def _count_answer(self, result: dict[str, Any]) -> dict[str, Any]:
+    def settle(self, person: Person, table: str, key: str) -> None:
+        """End what a reservation holds; a session that follows it learns the number of records anew."""
+        self.steward_link(person, table).call("settle", key=key, who=person.name)
+        self._sized = {one for one in self._sized if one[1] != table}
+
+    def _count_answer(self, person: Person, table: str, result: dict[str, Any]) -> dict[str, Any]:
+        if result["cost"]:
+            self._sized.add((person.name, table))
         self.count(f"answers_{result.get('kind') or ('paid' if result['cost'] else 'cached')}")
         return result
 
-    def history(self, person: Person, table: str, *, after: int = 0, limit: int = 50) -> dict[str, Any]:
-        return self.asking_link(person, table).call("history", who=person.name, after=after, limit=limit)
+    def history(self, person: Person, table: str, **page: Any) -> dict[str, Any]:
+        """What this person asked; `page` is `after` and `limit`, or `newest`."""
+        return self.asking_link(person, table).call("history", who=person.name, **page)
+
+    def saved(self, person: Person, table: str) -> list[str]:
+        """The questions that this person keeps, the newest first."""
+        rows = self.store.rows(state.saved, newest=True, person=person.name, table=table)
+        return [row["query"] for row in rows]
+
+    def keep(self, person: Person, table: str, query: str) -> None:
+        """Keep a question, without its answer; the oldest makes room for it."""
+        self.asking_link(person, table)
+        values = {"person": person.name, "table": table, "query": query}
+        if self.store.add(state.saved, **values, created=int(time.time())):
+            for old in self.saved(person, table)[MAX_SAVED:]:
+                self.forget(person, table, old)
+
+    def forget(self, person: Person, table: str, query: str) -> None:
+        self.store.remove(state.saved, person=person.name, table=table, query=query)
 
     # --- releases and jobs ------------------------------------------------------------------------------------------
 
-    def visible_releases(self, person: Person) -> list[str]:
-        """Published releases of tables that this person may see; the steward also sees those that are not published."""
-        tables = self.tables_of(person)
+    def visible_releases(self, person: Person, table: str | None = None) -> list[str]:
+        """Published releases of tables that this person may see; the steward also sees those that are not published.
+
+        Of one table, or of all.
+        """
+        tables = [one for one in self.tables_of(person) if table in (None, one)]
+        return self._finished_releases(tables, with_hidden=person.is_steward)
+
+    def published_releases(self, table: str) -> list[str]:
+        return self._finished_releases([table], with_hidden=False)
+
+    def _finished_releases(self, tables: Sequence[str], *, with_hidden: bool) -> list[str]:
         rows = self.store.rows(state.job, state=DONE)
-        names = {
-            row["id"] for row in rows if row["table"] in tables and (row["published"] or person.is_steward)
-        }
-        return sorted(name for name, job in self._release_names.items() if job in names)
+        jobs = {row["id"] for row in rows if row["table"] in tables and (row["published"] or with_hidden)}
+        return sorted(name for name, job in self._release_names.items() if job in jobs)
 
     @property
     def _release_names(self) -> dict[str, str]:
@@ -388,6 +488,15 @@ class Service:
                 )
             except WorkerGone:
                 continue
+
+
+SIZE_CHANCE = 0.05
+"""Of the error that stands beside a number of records."""
+
+
+def reach_of(size: Size) -> float:
+    """How far a number of records may be off, except with a small chance."""
+    return 0.0 if size.noise is None else quantiles.reach(size.noise, SIZE_CHANCE)
 
 
 def _from(person: Person, key: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from maquette.errors import MaquetteError, ReleaseError
 from maquette.results.folder import REPORT
 from maquette.results.release import Release
 from maquette.results.report import column_entries
-from maquette.web import explore, requests
+from maquette.web import conditions, explore
 from maquette.web.pages import page
 
 router = APIRouter(include_in_schema=False)
@@ -64,7 +64,7 @@ def tables(request: Request, name: str, by: Names = [], figure: Text = "", where
         figure=figure,
         where=where,
         problem=problem,
-        words=requests.words(release.domain, release.measured),
+        words=conditions.words(release.domain, release.measured),
         query="" if shown is None else explore.query_of(shown),
     )
 
@@ -110,7 +110,7 @@ def condition(request: Request, name: str, q: Text = "") -> Response:
         release=release,
         q=q,
         answer=answer,
-        words=requests.words(release.domain, release.measured),
+        words=conditions.words(release.domain, release.measured),
         problem=problem,
     )
 

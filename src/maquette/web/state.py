@@ -1,4 +1,4 @@
-"""What the front remembers: tokens, browser sessions, jobs, keys of statements. SQLite by default, PostgreSQL by URL.
+"""What the front remembers: tokens, browser sessions, jobs, saved questions. SQLite by default, PostgreSQL by URL.
 
 No value of a table is here, and no token: of a token only its scrypt digest, of a browser's cookie and of the statement
 that a key was used for only their SHA-256.
@@ -38,7 +38,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from maquette.errors import LedgerError
 
-FORMAT = 3
+FORMAT = 4
 """The form of the tables; a newer one is refused, an older one is brought up step by step by `STEPS`."""
 STEPS: dict[int, tuple[str, ...]] = {
     1: (
@@ -49,6 +49,10 @@ STEPS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE job ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0",
         'CREATE TABLE statement (person TEXT NOT NULL, "table" TEXT NOT NULL, key TEXT NOT NULL, '
         'digest TEXT NOT NULL, created INTEGER NOT NULL, PRIMARY KEY (person, "table", key))',
+    ),
+    3: (
+        'CREATE TABLE saved (created INTEGER NOT NULL, person TEXT NOT NULL, "table" TEXT NOT NULL, '
+        'query TEXT NOT NULL, PRIMARY KEY (person, "table", query))',
     ),
 }
 """By the form that they start from: what makes the next one of it, in SQLite and PostgreSQL."""
@@ -106,6 +110,16 @@ statement = Table(
     Column("key", Text, primary_key=True),
     Column("digest", Text, nullable=False),
     Column("created", Integer, nullable=False),
+)
+
+
+saved = Table(
+    "saved",
+    metadata,
+    Column("created", Integer, nullable=False),
+    Column("person", Text, primary_key=True),
+    Column("table", Text, primary_key=True),
+    Column("query", Text, primary_key=True),
 )
 
 

@@ -73,7 +73,7 @@ def plan_page(
 ) -> Response:
     person, service = signed_in(request), service_of(request)
     link = service.steward_link(person, table)
-    ledger, facts, domain = link.call("ledger"), link.call("describe"), service.domain(table)
+    ledger, facts, domain = link.call("ledger"), service.describe(person, table), service.domain(table)
     records = n or (facts["records"] or {}).get("value") or TYPICAL
     setting = planning.Setting(
         records, facts["relation"], "gaussian" if facts["unit"] == Unit.HALF_MU_SQUARED else "zcdp"
@@ -285,8 +285,7 @@ def verify(request: Request, table: str, csrf: Csrf = "") -> Response:
 def settle(
     request: Request, table: str, key: Annotated[str, Form(max_length=200)], csrf: Csrf = ""
 ) -> Response:
-    person, service = check_form(request, csrf), service_of(request)
-    service.steward_link(person, table).call("settle", key=key, who=person.name)
+    service_of(request).settle(check_form(request, csrf), table, key)
     return redirect(f"/t/{table}/ledger")
 
 

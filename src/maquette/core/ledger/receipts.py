@@ -110,14 +110,17 @@ class ReceiptFile:
         """Where the newest slot begins."""
 
     def read(self, handle: int | None = None) -> ChainState | None:
-        """The newest whole slot, None where nothing was ever kept; LedgerError if neither slot is whole."""
+        """The newest whole slot, None where nothing was ever kept; LedgerError if neither slot is whole.
+
+        A file that is shorter than one slot was cut off in its first write, before anybody was told of it.
+        """
         for _ in range(_ATTEMPTS):
             raw = os.pread(handle, 2 * SLOT, 0) if handle is not None else self._bytes()
             if raw == self._raw:
                 return self._state
             slots = [ChainState.unpack(raw[:SLOT]), ChainState.unpack(raw[SLOT:])]
             whole = [one for one in slots if one is not None]
-            if whole or not raw:
+            if whole or len(raw) < SLOT:
                 self._state = max(whole, key=lambda one: one.end.sequence, default=None)
                 self._newest = 0 if self._state is not None and self._state == slots[0] else SLOT
                 self._raw = raw
@@ -130,7 +133,7 @@ class ReceiptFile:
 
     def write(self, handle: int, state: ChainState) -> None:
         """Keep it, durably; the slot with the older receipt gives way. Only in turn."""
-        slot, place, first = state.pack(), SLOT - self._newest, not self._raw
+        slot, place, first = state.pack(), SLOT - self._newest, len(self._raw) < SLOT
         os.pwrite(handle, slot, place)
         getattr(os, "fdatasync", os.fsync)(handle)
         if first:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.core import any_order
+from maquette.core import any_order, group_means
 from maquette.core.answering import PartCounts, joined, parts_of
 from maquette.core.answers import Answers, count_errors, signed_errors
 from maquette.core.binned import Binned
@@ -19,6 +19,7 @@ from maquette.core.class_errors import WHOLE, ClassQuestion, TableSets, gaps, la
 from maquette.core.combinations import CombinationQuestion, axes_of
 from maquette.core.errors import SourceError
 from maquette.core.forms import Margin, QueryForms
+from maquette.core.group_means import GroupMeansQuestion
 from maquette.core.rows.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.core.rows.counting import (
     MANY_ROWS,
@@ -33,6 +34,7 @@ from maquette.core.rows.counting import (
     plan_tables,
     summed,
 )
+from maquette.core.typical import TypicalQuestion
 from maquette.core.universe import Universe
 
 T = TypeVar("T")
@@ -352,6 +354,25 @@ def combination_errors(engine: Engine, question: CombinationQuestion) -> NDArray
     released = question.released.codes
     errors = any_order.largest_errors(question.axes, records, released, question.statistics, times=times)
     return np.array(errors, dtype=np.int64)
+
+
+def group_mean_errors(engine: Engine, question: GroupMeansQuestion) -> NDArray[np.int64]:
+    """The largest error over the means of all groups, rounded up: `core/group_means.py`."""
+    records, times = engine.distinct_records(question.released.names)
+    rows, statistic = question.released.codes, question.statistic
+    error = group_means.largest_error(question.axes, records, rows, statistic, times=times)
+    return np.array([error], dtype=np.int64)
+
+
+def typical_errors(engine: Engine, question: TypicalQuestion) -> NDArray[np.int64]:
+    """Quantiles of errors and mean distances of tables, rounded up: `core/typical.py`."""
+
+    def tables(margins: Sequence[Margin]) -> Iterator[tuple[Margin, Integers]]:
+        for some in in_passes(margins, engine.domain.cells, engine.cells_per_pass):
+            yield from engine.margins(some).items()
+
+    names = question.released.names
+    return question.errors(engine.domain, records=lambda: engine.distinct_records(names), tables=tables)
 
 
 def distances(
