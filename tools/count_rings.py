@@ -38,6 +38,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "demo",
         "errors",
         "lessons",
+        "linked",
         "mechanisms",
         "models",
         "progress",

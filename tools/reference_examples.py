@@ -30,7 +30,7 @@ found = mq.discover(
 )
 print(found.domain["age"].bounds)
 
-# --- Schema, Tables
+# --- Schema, Tables, LinkedRelease
 
 region = {"attributes": [{"name": "region", "kind": "categorical", "categories": ["north", "south"]}]}
 age = {"attributes": [{"name": "age", "kind": "ordinal", "size": 100}]}
@@ -44,6 +44,10 @@ rows = {
 linked = mq.open(rows, schema=schema)  # mq.Tables: a release protects a household
 assert isinstance(linked, mq.Tables)
 print(linked["person"].domain.names)
+both = mq.release(linked, 2, epsilon=1.0, delta=1e-6, ledger="census.ledger", mechanism="residual")
+assert isinstance(both, mq.LinkedRelease)
+joined = "from person p join household h on p.household = h.id"
+print(both.sql(f"select h.region, count(*) {joined} group by h.region"))
 
 # --- marginals, points, prefixes, thresholds, ranges, boxes
 

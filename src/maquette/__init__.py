@@ -36,6 +36,7 @@ _HOMES = {
         "WeakPrivacyWarning",
         "WorkloadError",
     ),
+    "maquette.linked": ("LinkedRelease",),
     "maquette.owner": ("Table", "Tables", "draft", "fit_report", "open"),
     "maquette.mechanisms.smalldb": ("SmallDb",),
     "maquette.queries": (

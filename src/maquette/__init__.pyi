@@ -28,6 +28,7 @@ from maquette.errors import (
     WeakPrivacyWarning as WeakPrivacyWarning,
     WorkloadError as WorkloadError,
 )
+from maquette.linked import LinkedRelease as LinkedRelease
 from maquette.owner import (
     Table as Table,
     Tables as Tables,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.core._arguments import checks_arguments
@@ -16,11 +16,14 @@ from maquette.core.curator import Curator
 from maquette.core.events import Receipt
 from maquette.core.measurement import Size
 from maquette.domain import Relation
+from maquette.errors import ParameterError
+from maquette.linked.release import LinkedRelease
+from maquette.linked.run import LinkedRequest, release_tables
 from maquette.mechanisms import postprocess
 from maquette.mechanisms.base import Mechanism, Outcome
 from maquette.mechanisms.postprocess import expanded
 from maquette.models.answers import generator
-from maquette.owner import Table
+from maquette.owner import Table, Tables
 from maquette.progress import SILENT, Progress, Report, followed_by
 from maquette.queries.base import Queries
 from maquette.queries.classes import CLASSES
@@ -38,6 +41,7 @@ from maquette.releasing.certify import (
     certify_typical,
 )
 from maquette.releasing.payment import (
+    Bill,
     bill_of,
     find_payer,
     open_ledger,
@@ -69,10 +73,43 @@ UNCERTIFIED = (
 )
 
 
+class ReleaseOptions(TypedDict, total=False):
+    """What a release is asked for besides its table, its queries and epsilon."""
+
+    delta: float
+    relation: Relation | str
+    mechanism: str | Mechanism
+    beta: float
+    ledger: Ledger | str | Path | None
+    total_epsilon: float | None
+    total_delta: float | None
+    accounting: Accounting | None
+    certificate: float | str | Sequence[str] | None
+    groups: bool
+    rows: int | Literal["small"] | None
+    post: str
+    key: str | None
+    typical_rows: int
+    weight: str | None
+    progress: Progress | Report | None
+
+
+@overload
+def release(
+    table: Table, queries: Queries, *, epsilon: float, **options: Unpack[ReleaseOptions]
+) -> Release: ...
+
+
+@overload
+def release(
+    table: Tables, queries: Mapping[str, Queries] | int, *, epsilon: float, **options: Unpack[ReleaseOptions]
+) -> LinkedRelease: ...
+
+
 @checks_arguments
 def release(
-    table: Table,
-    queries: Queries,
+    table: Table | Tables,
+    queries: Queries | Mapping[str, Queries] | int,
     *,
     epsilon: float,
     delta: float = 0.0,
@@ -91,7 +128,7 @@ def release(
     typical_rows: int = TYPICAL_ROWS,
     weight: str | None = None,
     progress: Progress | Report | None = None,
-) -> Release:
+) -> Release | LinkedRelease:
     """Answer every query of a workload on a private table, with a small database where one can be made.
 
     Guarantee: (epsilon, delta)-DP under `relation`; pure if delta is 0. Charged to the ledger before the table is
@@ -114,7 +151,8 @@ def release(
         that are expected to say enough. With `weight`, the name of a declared
         attribute, records count by its value (mechanism `roth`): fractions are of the total weight, and so are the
         errors. `rows` is the size of the small database: a number, or "small" for the fewest rows that still keep the
-        largest error (`sculpt`).
+        largest error (`sculpt`). Of several tables `queries` are a dictionary, or k for all k-way marginals; all that
+        is stated of them holds together (`docs/several-tables.md`).
     """
     request = ReleaseRequest(
         epsilon=epsilon,
@@ -131,6 +169,13 @@ def release(
         weight=weight,
     )
     payer = Payer(ledger=ledger, total_epsilon=total_epsilon, total_delta=total_delta, key=key)
+    if isinstance(table, Tables):
+        if isinstance(queries, Queries):
+            raise ParameterError("expected queries for each table: a dictionary, or a number k")
+        wishes = LinkedRequest.of(table, queries, request)
+        return release_tables(wishes, payer, part=_paid, progress=followed_by(progress))
+    if not isinstance(queries, Queries):
+        raise ParameterError("expected a class of queries, as mq.marginals(domain, 2) makes one")
     return release_of(table, queries, request, payer, progress=progress)
 
 
@@ -153,16 +198,21 @@ def release_of(
         total = payer.total(plan.budget if plan.budget.delta else request.budget)
         book = till.open(parts.split(total, request.budget, plan.budget))
         name = payer.key or plan.request.key
-        curator = Curator(
-            table, book, key=name, budget=plan.budget, draws=EXACT_DRAWS, watch=_watched(watcher)
-        )
-        with pay(book, bill_of(plan, name)) as payment:
-            plan = _decided(curator, plan)
-            watcher.expect(plan.stages)
-            done = run(curator, plan, key=name, progress=watcher)
-        result = finish(plan, done, book, payment.settle(), watermark=curator.watermark)
-        bind(book, result, key=name)
-        return result
+        return _paid(table, book, plan, bill_of(plan, name), watcher)
+
+
+def _paid(table: Table, book: Ledger, plan: Plan, bill: Bill, watcher: Progress) -> Release:
+    """A release of which everything is decided, and who pays for it."""
+    curator = Curator(
+        table, book, key=bill.key, budget=plan.budget, draws=EXACT_DRAWS, watch=_watched(watcher)
+    )
+    with pay(book, bill) as payment:
+        plan = _decided(curator, plan)
+        watcher.expect(plan.stages)
+        done = run(curator, plan, key=bill.key, progress=watcher)
+    result = finish(plan, done, book, payment.settle(), watermark=curator.watermark)
+    bind(book, result, key=bill.key)
+    return result
 
 
 def _watched(progress: Progress) -> Callable[[int], None] | None:

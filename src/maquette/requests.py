@@ -124,7 +124,7 @@ class Privacy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(Privacy):
+class AnswerTerms(Privacy):
     """What an answer may cost, and what is said of its error."""
 
     beta: Beta = 0.05
@@ -186,7 +186,7 @@ class Protected:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class TableFormat:
     """How a table is read, and which one inside a database."""
 
     delimiter: Delimiter = ","
@@ -224,7 +224,7 @@ class WorkloadWords:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseRequest(Terms):
+class ReleaseRequest(AnswerTerms):
     """Answer every query of a workload, with rows where they can be made."""
 
     mechanism: Annotated[str | Mechanism, MaxLen(40), Help("A mechanism by name, or auto.")] = "auto"
@@ -272,7 +272,7 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionRequest(Terms):
+class SessionRequest(AnswerTerms):
     """Questions one at a time, chosen as one goes, for one budget."""
 
     alpha: Annotated[

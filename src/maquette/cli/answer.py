@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from maquette.cli import console
-from maquette.cli.options import AsJson
+from maquette.cli.options import AsJson, grouped
 from maquette.core import _check
 from maquette.errors import ParameterError, WorkloadError
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command("report")(report)
     app.command("table")(table)
     app.command("sql")(sql)
-    app.command("export")(export)
+    app.command("export")(grouped(export))
     app.command("replicates")(replicates)
     app.command("plot")(plot)
 
@@ -177,19 +177,26 @@ def sql(
     _show(load(folder, ledger=ledger).sql(statement), as_csv=as_csv, as_json=as_json)
 
 
-def export(
-    folder: Folder,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
-    csv: Annotated[bool, typer.Option("--csv", help="CSV files (the default).")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files.")] = False,
-    xlsx: Annotated[bool, typer.Option("--xlsx", help="One Excel workbook.")] = False,
+@dataclass(frozen=True, kw_only=True)
+class ExportForms:
+    """What is written of a release, in which forms."""
+
+    csv: Annotated[bool, typer.Option("--csv", help="CSV files (the default).")] = False
+    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files.")] = False
+    xlsx: Annotated[bool, typer.Option("--xlsx", help="One Excel workbook.")] = False
     tables: Annotated[
         list[str] | None,
         typer.Option("--table", metavar="A,B", help="A table as a file of its own; repeatable."),
-    ] = None,
+    ] = None
     all_tables: Annotated[
         bool, typer.Option("--all-tables", help="Every table of one and of two attributes that was measured.")
-    ] = False,
+    ] = False
+
+
+def export(
+    folder: Folder,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    parts: ExportForms,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
     ledger: PaidBy = None,
 ) -> None:
@@ -203,12 +210,16 @@ def export(
     from maquette.results.loading import load
 
     release = load(folder, ledger=ledger)
-    chosen = [tuple(part.strip() for part in text.split(",")) for text in tables or ()]
+    chosen = [tuple(part.strip() for part in text.split(",")) for text in parts.tables or ()]
     if any(not all(names) for names in chosen):
         raise ParameterError("expected --table with attributes joined by commas, such as --table region,sex")
-    if all_tables:
+    if parts.all_tables:
         chosen = list(dict.fromkeys([*chosen, *release.small_tables()]))
-    forms = [form for form, is_wanted in (("csv", csv), ("parquet", parquet), ("xlsx", xlsx)) if is_wanted]
+    forms = [
+        form
+        for form, is_wanted in (("csv", parts.csv), ("parquet", parts.parquet), ("xlsx", parts.xlsx))
+        if is_wanted
+    ]
     place = write(release, output, forms=forms or ["csv"], tables=chosen, replace=replace)  # pyright: ignore[reportArgumentType]
     written = sorted(path for path in place.rglob("*") if path.is_file())
     console.say(f"wrote {place}: {len(written)} files")

@@ -18,7 +18,7 @@ from maquette.cli.options import (
     grouped,
 )
 from maquette.errors import ParameterError
-from maquette.requests import Delimiter, Delta, Reading, RelationWord
+from maquette.requests import Delimiter, Delta, RelationWord, TableFormat
 
 if TYPE_CHECKING:
     from maquette.audit.attacks import Attack, Finding, Method
@@ -187,7 +187,7 @@ SUFFIX = ".evaluation-not-private.html"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HowRead(Reading):
+class HowRead(TableFormat):
     """How the table is read; whose rows are in it, the release says."""
 
     memory: Memory = None

@@ -11,7 +11,7 @@ import typer
 from maquette.cli import console
 from maquette.cli.options import Shown, TableFile, TableReading, grouped, read_workload
 from maquette.errors import BudgetExceeded, ParameterError
-from maquette.requests import Payer, Terms, WorkloadWords
+from maquette.requests import AnswerTerms, Payer, WorkloadWords
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class Candidates:
     """What is chosen among, beside queries, and how."""
 
     attribute: Annotated[
@@ -40,8 +40,8 @@ class Choice:
 def choose(
     *,
     table: TableFile,
-    terms: Terms,
-    wish: Choice,
+    terms: AnswerTerms,
+    wish: Candidates,
     workload: WorkloadWords,
     payer: Payer,
     reading: TableReading,
@@ -98,7 +98,7 @@ class Tests:
 def above(
     *,
     table: TableFile,
-    terms: Terms,
+    terms: AnswerTerms,
     wish: Tests,
     payer: Payer,
     reading: TableReading,
@@ -156,7 +156,7 @@ def above(
 def stream(
     *,
     table: TableFile,
-    terms: Terms,
+    terms: AnswerTerms,
     time: Annotated[str, typer.Option(help="The ordered attribute whose cells are the steps of time.")],
     condition: Annotated[
         str | None, typer.Option("--where", help="Count the records of this SQL condition only.")

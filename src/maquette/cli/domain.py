@@ -15,7 +15,7 @@ from maquette.cli.options import (
     grouped,
 )
 from maquette.errors import DomainError, ParameterError
-from maquette.requests import Delimiter, Privacy, Protected, Reading, TableQuery, TextEncoding, Totals
+from maquette.requests import Delimiter, Privacy, Protected, TableFormat, TableQuery, TextEncoding, Totals
 
 app = typer.Typer(
     help="Discover, draft, review and check domain files.", no_args_is_help=True, rich_markup_mode=None
@@ -30,7 +30,7 @@ def draft(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; stdout if absent.")
     ] = None,
-    reading: Reading,
+    reading: TableFormat,
     na_values: Annotated[
         list[str] | None,
         typer.Option(
@@ -175,6 +175,11 @@ def check(
 
 
 @dataclass(frozen=True, kw_only=True)
+class ColumnsReading(TableFormat, Protected):
+    """How the columns are read, and whose rows they hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LedgerToMake(Totals):
     """A ledger that may be made before there is a domain."""
 
@@ -238,8 +243,7 @@ def discover(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the domain file.")],
     columns: KnownColumns,
     payer: LedgerToMake,
-    protected: Protected,
-    reading: Reading,
+    reading: ColumnsReading,
     as_json: AsJson = False,
 ) -> None:
     """Find kinds, lists and bounds privately and pay for each finding. The domain may be published.
@@ -266,7 +270,6 @@ def discover(
         na_values=MISSING_WORDS if columns.na_values is None else columns.na_values,
         **asdict(privacy),
         **asdict(payer),
-        **asdict(protected),
         **asdict(reading),
     )
     write_domain(output, result.domain)
@@ -296,7 +299,7 @@ def place_group() -> None:
 def check_place(
     *,
     source: Source,
-    reading: Reading,
+    reading: TableFormat,
     as_json: AsJson = False,
 ) -> None:
     """Open a table without reading its records, and warn of what its reader could do besides reading.

@@ -24,6 +24,24 @@ WAYS = {"gaussian": "Gaussian differential privacy", "zcdp": "zero-concentrated 
 Location = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, or a postgresql URL.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class LedgerParts:
+    """How a ledger counts a delta, and what of it is kept for pure events."""
+
+    pure: Annotated[
+        float,
+        typer.Option(
+            help="The part of epsilon that is kept for pure events, with a delta; they cost it what they are."
+        ),
+    ] = 0.0
+    accounting: Annotated[
+        str,
+        typer.Option(
+            help="How a delta is counted: gaussian (least noise for releases) or zcdp (least for sessions)."
+        ),
+    ] = "gaussian"
+
+
 @app.command("create")
 @options.grouped
 def create(
@@ -31,18 +49,7 @@ def create(
     location: Location,
     domain: DomainFile,
     privacy: Privacy,
-    pure: Annotated[
-        float,
-        typer.Option(
-            help="The part of epsilon that is kept for pure events, with a delta; they cost it what they are."
-        ),
-    ] = 0.0,
-    accounting: Annotated[
-        str,
-        typer.Option(
-            help="How a delta is counted: gaussian (least noise for releases) or zcdp (least for sessions)."
-        ),
-    ] = "gaussian",
+    parts: LedgerParts,
     protected: Protected,
     name: Annotated[
         str | None, typer.Option(help="Name of the ledger. Default: the name of the file.")
@@ -63,14 +70,14 @@ def create(
     from maquette.releasing.payment import warn_if_weak
 
     warn_if_weak(privacy.budget_in())
-    _check.one_of(("gaussian", "zcdp"), accounting=accounting)
+    _check.one_of(("gaussian", "zcdp"), accounting=parts.accounting)
     with Ledger.create(
         location,
         budget=Budget(
             privacy.epsilon,
             privacy.delta,
-            "gaussian" if accounting == "gaussian" else "zcdp",
-            pure_epsilon=pure,
+            "gaussian" if parts.accounting == "gaussian" else "zcdp",
+            pure_epsilon=parts.pure,
         ),
         relation=privacy.between,
         domain_fingerprint=Domain.load(domain).fingerprint,

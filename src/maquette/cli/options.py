@@ -17,7 +17,7 @@ from maquette.cli.console import complain
 from maquette.core import _check
 from maquette.errors import ParameterError
 from maquette.progress import Progress
-from maquette.requests import Field, Protected, Reading, WorkloadWords, field_of, hints_of
+from maquette.requests import Field, Protected, TableFormat, WorkloadWords, field_of, hints_of
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
@@ -55,7 +55,7 @@ class TableFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableReading(Reading, Protected):
+class TableReading(TableFormat, Protected):
     """How the private table is read, and whose rows are in it."""
 
     memory: Memory = None

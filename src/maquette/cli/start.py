@@ -16,7 +16,7 @@ import typer
 
 from maquette.cli import console, options
 from maquette.errors import DomainError, MaquetteError, ParameterError
-from maquette.requests import Reading, TotalEpsilon
+from maquette.requests import TableFormat, TotalEpsilon
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
@@ -56,7 +56,7 @@ class Paths:
     """The table, how it is read, and the files that the steps leave."""
 
     source: str
-    place: Reading
+    place: TableFormat
     domain: Path
     release: Path
     ledger: str
@@ -106,7 +106,7 @@ class Agreement:
 def start(
     *,
     source: options.Source,
-    place: Reading,
+    place: TableFormat,
     domain: Annotated[
         Path | None,
         typer.Option("--domain", "-d", help="The domain file. Default: TABLE.domain.json, drafted."),
@@ -168,7 +168,7 @@ def start(
 
 
 def _paths(
-    source: str, place: Reading, *, domain: Path | None, ledger: str | None, output: Path | None
+    source: str, place: TableFormat, *, domain: Path | None, ledger: str | None, output: Path | None
 ) -> Paths:
     from maquette.cli.release import default_folder
     from maquette.owner import ledger_beside

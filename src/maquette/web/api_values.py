@@ -94,6 +94,7 @@ class ReleaseAnswer(BaseModel):
     source: str
     statement: str | None
     notes: list[str]
+    typical: str | None = None
 
 
 class PublishedAnswer(ReleaseAnswer):
