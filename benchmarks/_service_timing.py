@@ -62,7 +62,9 @@ def replies(limit: int) -> dict[str, Any]:
         for folder in folders:
             folder.mkdir()
             path, tokens = prepare(folder, analysts=4)
-            text = path.read_text("utf-8").replace("tick_milliseconds = 0", f"tick_milliseconds = {TICK}")
+            text = path.read_text("utf-8").replace(
+                "[tables.people]", f"tick_milliseconds = {TICK}\n[tables.people]", 1
+            )
             path.write_text(text.replace("questions = 400", "questions = 2000"), encoding="utf-8")
             places.append((path, tokens))
         record = _leave_out_first(folders[1] / "people.csv")

@@ -20,6 +20,7 @@ import maquette as mq
 from benchmarks import tables
 from benchmarks.class_certificates import DELTA, ledger_of
 from maquette.core import any_order, group_means
+from maquette.core import curator as gate
 from maquette.core.combinations import axes_of
 from maquette.core.rows import engine as looks
 from maquette.core.rows.engine import Engine
@@ -121,7 +122,7 @@ class Clock:
         (any_order, "largest_errors", "searching"),
         (group_means, "affordable_order", "choosing for means"),
         (group_means, "largest_error", "searching for means"),
-        (looks, "typical_errors", "typical"),
+        (gate, "typical_errors", "typical"),
     )
 
     def __init__(self) -> None:

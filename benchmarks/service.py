@@ -98,6 +98,7 @@ def run(data: Path | None) -> list[dict[str, Any]]:
                     people,
                     lambda c, i: c.ask("age >= 60", f"new-{c.name}-{time.perf_counter_ns()}"),
                 ),
+                figure("forecasts, with what is published", front, people, lambda c, i: c.forecast(i)),
                 figure("exploration (a table of a release)", front, people, lambda c, i: c.table(release, i)),
                 figure(
                     "paid answers, durable",
@@ -143,7 +144,7 @@ def prepare(folder: Path, *, analysts: int = ANALYSTS, database: Any = None) -> 
     demo.write(folder)
     text = "" if database is None else f'database = "{database.state}"\n'
     text += (
-        'state = "state"\ntick_milliseconds = 0\n[tables.people]\nsource = "people.csv"\n'
+        'state = "state"\n[tables.people]\nsource = "people.csv"\n'
         'domain = "people.domain.json"\n'
         f"{'' if database is None else f'ledger = {json.dumps(database.ledger)}'}\n"
         "epsilon = 8.0\ndelta = 1e-9\n[people.stella]\nrole = 'steward'\nrequests_per_minute = 100000000\n"
@@ -257,6 +258,10 @@ class Client:
 
     async def ask(self, query: str, key: str) -> int:
         return (await self.send("POST", "/api/v1/tables/people/questions", {"query": query}, key))[0]
+
+    async def forecast(self, i: int) -> int:
+        body = {"query": f"age < {10 * (i % 9 + 1)} and region = '{demo.REGIONS[i % 4]}'"}
+        return (await self.send("POST", "/api/v1/tables/people/forecast", body))[0]
 
     async def table(self, release: str, i: int) -> int:
         by = ("age", "sex", "region", "work")[i % 4]

@@ -176,6 +176,22 @@ def linked(data: Mapping[str, Columns], epsilon: float) -> tuple[Any, dict[str, 
     return rows, {"stated": stated, "epsilons": {n: view.budget.epsilon for n, view in release.views.items()}}
 
 
+def flat(data: Mapping[str, Columns], epsilon: float) -> tuple[Any, dict[str, Any]]:
+    """Persons joined to their households alone, for the whole budget."""
+    table = mq.open(data, schema=schema())["person"]
+    release = mq.release(
+        table,
+        mq.marginals(table.domain, 2),
+        epsilon=epsilon,
+        delta=DELTA,
+        ledger="memory",
+        mechanism="sculpt",
+    )
+    assert release.database is not None
+    rows = release.database.columns
+    return (rows, rows, np.arange(len(rows["age"]))), {"stated": {"person": release.stated.alpha}, "own": 0}
+
+
 def separate(data: Mapping[str, Columns], epsilon: float) -> tuple[Any, dict[str, Any]]:
     """Households, and persons joined to them, as two releases of half of the budget each: rows without links.
 
@@ -186,7 +202,8 @@ def separate(data: Mapping[str, Columns], epsilon: float) -> tuple[Any, dict[str
     views = mq.open(data, schema=declared)
     rows: dict[str, Columns] = {}
     stated: dict[str, float] = {}
-    for name, table in views.for_another_ledger().views.items():
+    for name in declared.names:
+        table = views.for_another_ledger()[name]
         release = mq.release(
             table, mq.marginals(table.domain, 2), epsilon=epsilon / 2, delta=DELTA, ledger="memory",
             total_epsilon=epsilon, mechanism="sculpt",
@@ -203,7 +220,7 @@ def figures(households: int, epsilon: float, runs: int) -> Iterator[dict[str, An
     for run in range(runs):
         data = census(households, np.random.default_rng(run))
         truth = truth_of(data)
-        for what, release in (("linked", linked), ("separate", separate)):
+        for what, release in (("linked", linked), ("separate", separate), ("flat", flat)):
             start = time.process_time()
             rows, facts = release(data, epsilon)
             seconds = time.process_time() - start
@@ -229,6 +246,10 @@ def distances_of(truth: Any, rows: Any, *, own: int | None) -> dict[str, float]:
         return distances(truth, rows)
     homes, persons, of = rows
     apart = distances(truth, rows)
+    if not own:
+        return {
+            name: apart[name] for name in ("person", "person pairs", "household x person", "size x person")
+        }
     alone = distances(truth, ({name: codes[:own] for name, codes in homes.items()}, persons, of * 0))
     del apart["two members"]
     return apart | {name: alone[name] for name in ("household pairs", "size x household")}

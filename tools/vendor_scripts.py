@@ -31,14 +31,7 @@ class Script:
     file: str
 
 
-SCRIPTS = (
-    Script("htmx.org", "2.0.11", "0BSD", "dist/htmx.min.js", "htmx.min.js"),
-    Script("vega", "6.4.0", "BSD-3-Clause", "build/vega.min.js", "vega.min.js"),
-    Script("vega-lite", "6.4.3", "BSD-3-Clause", "build/vega-lite.min.js", "vega-lite.min.js"),
-    Script("vega-interpreter", "2.3.2", "BSD-3-Clause", "build/vega-interpreter.js", "vega-interpreter.js"),
-)
-IMPORT = "import { ascending, isString, DisallowedObjectProperties } from 'vega-util';"
-EXPORT = "export { expression as expressionInterpreter };"
+SCRIPTS = (Script("htmx.org", "2.0.11", "0BSD", "dist/htmx.min.js", "htmx.min.js"),)
 
 
 def main(arguments: list[str]) -> None:
@@ -56,8 +49,6 @@ def _take(script: Script, folder: Path, *, fetch: bool) -> dict[str, str]:
     with tarfile.open(folder / f"{script.package}-{script.version}.tgz") as archive:
         data = _member(archive, f"package/{script.inside}")
         license_text = _member(archive, "package/LICENSE")
-    if script.file == "vega-interpreter.js":
-        data = _as_plain_script(data.decode()).encode()
     lines = [line for line in data.splitlines(keepends=True) if not line.startswith(b"//# sourceMappingURL")]
     data = b"".join(lines)
     (VENDOR / script.file).write_bytes(data)
@@ -69,17 +60,6 @@ def _take(script: Script, folder: Path, *, fetch: bool) -> dict[str, str]:
         "file": script.file,
         "sha256": hashlib.sha256(data).hexdigest(),
     }
-
-
-def _as_plain_script(text: str) -> str:
-    """The interpreter comes as a module only, whose import no browser can find without a map written into the page."""
-    if text.count(IMPORT) != 1 or text.count(EXPORT) != 1:
-        raise SystemExit("vega-interpreter imports or exports something else than it did; look at it")
-    text = text.replace(
-        IMPORT, "const { ascending, isString, DisallowedObjectProperties } = globalThis.vega;"
-    )
-    text = text.replace(EXPORT, "globalThis.vegaInterpreter = { expressionInterpreter: expression };")
-    return f"(() => {{\n{text}\n}})();\n"
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:

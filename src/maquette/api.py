@@ -367,8 +367,9 @@ def _is_able(distribution: Distribution, name: str) -> bool:
 
 def _too_few(names: Collection[str], size: Size) -> str:
     return (
-        f"not certified: {', '.join(sorted(names))}; with about {size.divisor:,} records these bounds would say "
-        "little, or widen the workload's own, so no budget was spent on them. certificate= asks for them by name"
+        f"not certified: {', '.join(sorted(names))}; with about {size.divisor:,} records these bounds would be "
+        "uninformative, or widen the workload's own, so no budget was spent on them; request them with certificate= "
+        "(--certificate)"
     )
 
 

@@ -57,7 +57,8 @@ class Table(PrivateTable):
         A handle is paid for by the ledger that paid first, and refuses another. What two ledgers pay for the same
         people adds up: their promises hold each, and both together only with the sum of both budgets.
         """
-        return replace(self)
+        family = None if self.family is None else replace(self.family, payers=[])
+        return replace(self, family=family)
 
     def __repr__(self) -> str:
         return f"Table('{self.name}', {self.domain!r})"

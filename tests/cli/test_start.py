@@ -99,7 +99,7 @@ def test_an_agreement_that_was_interrupted_stands(desk, monkeypatch):
         def stop(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(api, "release", stop)
+        patch.setattr(api, "release_of", stop)
         ended = begin(text=REVIEW + REST)
     assert ended.code == 130
     assert json.loads(Path("people.start.json").read_text())["epsilon"] == 1

@@ -119,6 +119,7 @@ def test_handles_of_a_family_are_paid_for_by_one_ledger(tmp_path):
     with pytest.raises(LedgerError, match="second budget"):
         mq.release(tables["person"], queries["person"], ledger=tmp_path / "b", **terms)
     mq.release(tables.for_another_ledger()["person"], queries["person"], ledger=tmp_path / "b", **terms)
+    mq.release(tables["person"].for_another_ledger(), queries["person"], ledger=tmp_path / "c", **terms)
 
 
 def test_replacing_a_unit_is_refused(tmp_path):

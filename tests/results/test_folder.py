@@ -131,14 +131,14 @@ def test_another_release_is_not_replaced_unless_that_is_asked_for(tmp_path):
     for act in (
         lambda: other.save(place, report=False),
         lambda: store.check_place(place),
-        lambda: store.check_place(place, key="two"),
+        lambda: store.check_place(place, keys=["two"]),
         lambda: toy_release(parameters={"key": "one"}, receipts=(Receipt(9, "ef" * 32),)).save(place),
         lambda: toy_release(parameters={"key": "one"}, receipts=()).save(place),
     ):
         with pytest.raises(ReleaseError, match=r"holds another release, which is not overwritten.*--replace"):
             act()
     assert loading.load(place).parameters == {"key": "one"}
-    store.check_place(place, key="one")
+    store.check_place(place, keys=["one"])
     toy_release(parameters={"key": "one"}, notes=("again",)).save(place, report=False)
     assert loading.load(place).notes == ("again",)
     store.check_place(place, replace=True)

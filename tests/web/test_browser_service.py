@@ -67,6 +67,10 @@ ANALYST = (
     "/r/first",
     "/r/first/explore?by=age",
     "/r/first/explore?by=age&by=region",
+    "/r/first/explore?by=age&by=region&as=small&where=sex = 'male'",
+    "/r/first",
+    "/r/first/sql?q=select region, count(*) from t group by region",
+    "/r/first/answer?q=age >= 60",
     "/t/people/ledger",
 )
 STEWARD = (
@@ -187,23 +191,26 @@ def test_the_price_is_there_while_somebody_types(browser, world):
         assert walk.page.url.endswith("/t/people/ask")
 
 
-def test_a_chart_says_the_error_of_what_is_below_the_pointer_and_follows_the_choices(browser, world):
-    """Vega-Lite under a policy that forbids code from text; htmx brings the next chart without a new page."""
+def test_charts_are_explored_by_links_and_follow_the_choices(browser, world):
+    """Figures, errors and what lies behind a bar need no pointer and no script; htmx spares a new page for choices."""
     with tab(browser, world.home) as walk:
         enter(walk, world, "anna")
         walk.go("/r/first/explore?by=age")
-        walk.page.wait_for_selector("#chart svg")
-        assert not walk.page.is_visible("#drawn")
-        # at its left end: where the error is large, the line of the interval covers the middle of a bar
-        walk.page.hover("#chart svg .mark-rect path >> nth=0", position={"x": 2, "y": 10})
-        walk.page.wait_for_selector(".tip:visible")
-        tip = walk.page.inner_text(".tip")
-        assert "age: [0, 10)" in tip
-        assert "stated error: ±" in tip
-        assert "known by: certified" in tip
+        assert "±" in walk.page.inner_text("table.bars tbody tr >> nth=0")
+        walk.page.focus("table.bars tbody a >> nth=6")
+        walk.enter()
+        assert "age 60 to 69" in walk.page.inner_text("#view")
+        assert "age >= 60 AND age < 70" in walk.page.inner_text("#view")
+        walk.check()
+        walk.page.focus("text=remove")
+        walk.enter()
+        assert "Only records where" not in walk.page.inner_text("#view")
+        walk.go("/r/first/explore?by=age")
         walk.page.evaluate("window.is_same_page = true")
+        walk.page.focus("details.builder summary")
+        walk.page.keyboard.press("Enter")
         walk.page.select_option("select[name=by] >> nth=1", "region")
-        walk.page.wait_for_selector("#chart svg .mark-rect path >> nth=39")
+        walk.page.wait_for_selector("table.heat td >> nth=39")
         assert walk.page.evaluate("window.is_same_page")
         assert "by=region" in walk.page.url
         walk.page.fill("input[name=where]", "height > 3")
@@ -212,12 +219,17 @@ def test_a_chart_says_the_error_of_what_is_below_the_pointer_and_follows_the_cho
         walk.check()
 
 
-def test_without_scripts_the_chart_of_the_service_is_there(browser, world):
+def test_without_scripts_charts_are_explored_as_well(browser, world):
     with tab(browser, world.home, scripts=False) as walk:
         enter(walk, world, "anna")
-        walk.go("/r/first/explore?by=age")
-        assert walk.page.is_visible("#drawn table.bars svg >> nth=0")
-        assert not walk.page.is_visible("#chart")
+        walk.go("/r/first")
+        walk.page.focus("section h3 a >> nth=0")
+        walk.enter()
+        walk.page.focus("ul.begin a >> nth=0")
+        walk.enter()
+        walk.page.focus("text=small charts")
+        walk.enter()
+        assert walk.page.locator("div.small table.bars").count() > 1
 
 
 def test_a_part_of_a_page_that_needs_a_sign_in_leads_there(browser, world):

@@ -53,6 +53,8 @@ def test_the_main_path_needs_no_script_and_no_mouse(browser, home):
         walk.enter()
         assert "of the records" in walk.page.inner_text("main")
         walk.go("/r/toy/explore")
+        walk.page.focus("details.builder summary")
+        walk.page.keyboard.press("Enter")
         walk.page.select_option("select[name=by] >> nth=0", "sex")
         walk.page.select_option("select[name=by] >> nth=1", "region")
         walk.page.focus("form.choices button")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from html import unescape
 from pathlib import Path
 
 import pytest
 
-from maquette.web import charts
-from maquette.web.pages import STATIC, template
+from maquette.web.pages import STATIC
 from maquette.web.server import POLICY
 
 VENDOR = STATIC / "vendor"
@@ -40,48 +38,3 @@ def test_no_page_takes_a_script_or_a_style_from_elsewhere_or_writes_one_into_its
             assert 'src="/static/' in tag, (path.name, tag)
         assert not re.search(r"\b(on[a-z]+|style)=\"", text), path.name
         assert not re.search(r"\bhx-(on|vals|vars|headers)\b", text), path.name
-
-
-ROWS = [
-    {
-        "</script><b>": "</script><script>alert(1)</script>",
-        "value": 5.0,
-        "error": 2.0,
-        "lower": 3.0,
-        "upper": 7.0,
-        "below_noise": False,
-        "known_by": "certified",
-    },
-    {
-        "</script><b>": "{'signal': '1'}",
-        "value": float("nan"),
-        "error": None,
-        "lower": None,
-        "upper": None,
-        "below_noise": True,
-        "known_by": "nothing",
-    },
-]
-
-
-def test_a_specification_says_errors_and_takes_names_as_words_alone():
-    names = ("</script><b>",)
-    made = charts.specification(ROWS, names, "count(*)")
-    values = made["data"]["values"]
-    assert [one["error"] for one in values] == ["± 2", "no stated error"]
-    assert [one["between"] for one in values] == ["3 and 7", "not known"]
-    assert values[1]["value"] is None  # no number that JSON has no word for
-    fields = set(re.findall(r'"field": "([^"]*)"', json.dumps(made)))
-    assert fields <= {"down", "across", "value", "lower", "upper", "text", "error", "between", "known_by"}
-    page = template("parts.html.j2").module.chart(made)  # pyright: ignore[reportAttributeAccessIssue]
-    assert "<script" not in page
-    (inside,) = re.findall(r"data-specification='([^']*)'", page)
-    assert json.loads(unescape(inside)) == made
-
-
-def test_two_columns_make_a_map_whose_figures_are_named_for_the_script():
-    rows = [one | {"b": i} for i, one in enumerate(ROWS)]
-    made = charts.specification(rows, ("</script><b>", "b"), "share()")
-    assert [layer["mark"] for layer in made["layer"]] == ["rect", "text"]
-    assert made["layer"][1]["name"] == "figures"
-    assert made["data"]["values"][1]["across"] == "1"

@@ -48,6 +48,7 @@ def draft(
       maquette domain draft people.csv -o people.domain.json
     """
     from maquette.domain.entries import to_text
+    from maquette.domain.review import usual
     from maquette.owner import draft as draft_domain
     from maquette.results.folder import write_domain
 
@@ -61,7 +62,8 @@ def draft(
         )
     write_domain(output, domain)
     columns, left_out = domain.notes["columns"], domain.notes.get("left_out", {})
-    risky = [name for name, note in (columns | left_out).items() if "risk" in note]
+    kinds = usual(domain)
+    risky = [name for name, note in (columns | left_out).items() if "risk" in note and name not in kinds]
     console.say(f"wrote {output}: an unreviewed draft of {len(domain)} columns")
     for name, note in columns.items():
         console.say(f"  {name}: {domain[name].kind}, from {note['from']}")
@@ -69,7 +71,8 @@ def draft(
         console.say(f"  {name}: left out; {note['why']}")
     if risky:
         console.say(
-            f"{len(risky)} columns were read from private rows and may identify people: {', '.join(risky)}"
+            f"the lists or bounds of {len(risky)} columns were read from private rows and may identify people: "
+            + ", ".join(risky)
         )
     console.say(f"next: maquette domain review {output}")
 

@@ -68,6 +68,7 @@ def release(
     """
     from maquette.api import release_of
     from maquette.domain import Domain
+    from maquette.releasing.planning import ways_asked
     from maquette.releasing.request import Request
     from maquette.results.folder import check_place
 
@@ -77,8 +78,9 @@ def release(
     # a table may take minutes to read: what can be refused before is refused before
     wish = replace(wish, mechanism=_with_target(str(wish.mechanism), wish.alpha))
     started = datetime.now(UTC).replace(microsecond=0)
-    key = payer.key or Request.of(queries, wish, persons=reading.persons).key
-    check_place(folder, replace=written.replace, key=_repeated(payer.place, key))
+    request = Request.of(queries, wish, persons=reading.persons)
+    keys = [payer.key] if payer.key else [way.key for way in ways_asked(request)]
+    check_place(folder, replace=written.replace, keys=_repeated(payer.place, keys))
     check_ledger(payer.place, folder)
     try:
         with console.progress(quiet=written.quiet) as watcher:
@@ -124,16 +126,16 @@ def default_folder(source: str, table: str | None) -> Path:
     return Path(f"{Path(name).stem if name == source else name}.maquette")
 
 
-def _repeated(ledger: str | None, key: str) -> str | None:
-    """The key if a ledger that is named has paid under it: only then can the release in a folder be the same one."""
+def _repeated(ledger: str | None, keys: Sequence[str]) -> Sequence[str]:
+    """The keys under which a ledger that is named has paid: only then can the release in a folder be the same one."""
     from maquette.accounting.ledger import Ledger
 
     if ledger is None:
-        return key
+        return keys
     if "://" not in ledger and not Path(ledger).exists():
-        return None
+        return ()
     with Ledger.open(ledger) as book:
-        return key if book.find(key) is not None else None
+        return [key for key in keys if book.find(key) is not None]
 
 
 def check_ledger(ledger: str | None, place: Path) -> None:

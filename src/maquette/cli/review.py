@@ -59,10 +59,8 @@ def review_columns(file: Path, *, by: str | None, usual: bool = False) -> None:
         console.say(f"{file} is reviewed: nothing is left to confirm")
         return
     console.say(
-        f"{len(names)} of {len(domain)} columns are to be confirmed. A list or a bound is public knowledge if it"
-    )
-    console.say(
-        "could be written down without the table: from documentation, a questionnaire, a law, common sense."
+        f"{len(names)} of {len(domain)} columns are to be confirmed. A list or a bound is public knowledge if it could "
+        "be written down without the table: from documentation, a questionnaire, a law, common sense."
     )
     for name, note in reviews.notes_of(domain, LEFT_OUT).items():
         console.say(f"left out of the draft: {name}: {note.get('why', '')}")
@@ -91,16 +89,22 @@ def _ask_about_usual(write: Write, domain: Domain, reviewer: str) -> Domain:
     for name, kind in kinds.items():
         console.say(f"  {_in_a_line(domain, name)}: {kind}")
     console.say("  risk: that they are what they look like was seen in the rows; look at each")
-    if (
-        not answer_to("Is each of them what it looks like? [y]es, [n]o: ask about each", "n", ": ")
-        .lower()
-        .startswith("y")
-    ):
+    if not _says_yes("Is each of them what it looks like? [y]es, [n]o: ask about each"):
         return domain
     for name, kind in kinds.items():
         domain = reviews.confirm(domain, name, by=reviewer, why=kind)
     write(domain)
     return domain
+
+
+def _says_yes(question: str) -> bool:
+    """Yes or no; an empty line is no."""
+    for _ in range(MAX_ANSWERS):
+        answer = answer_to(question, "n").strip().lower()
+        if answer in ("y", "yes", "n", "no"):
+            return answer.startswith("y")
+        console.say("please answer y or n")
+    raise typer.Abort
 
 
 def ask_about_all(write: Write, domain: Domain, names: Sequence[str], reviewer: str) -> Domain:

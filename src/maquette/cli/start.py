@@ -33,6 +33,8 @@ GOOD_ENOUGH, USUAL = 0.02, 1.0
 """The smallest epsilon is recommended whose expected error is not larger, but no epsilon above the usual one."""
 LARGE = 0.05
 """An expected error from which fewer questions are proposed."""
+GAIN = 0.8
+"""Fewer questions are proposed only where they are expected to state at most so much of the error."""
 DELTA = 1e-9
 ROOM = 2
 """A new ledger has room for so many releases of this size, unless somebody says otherwise."""
@@ -249,8 +251,9 @@ def _leave_out_rest(paths: Paths) -> None:
     rest = remaining(declared := Domain.load(paths.domain))
     if not rest:
         return
+    them = "it" if len(rest) == 1 else f"these {len(rest)} columns"
     if len(rest) < len(declared) and typer.confirm(
-        f"Leave {'it' if len(rest) == 1 else f'these {len(rest)} columns'} out of the release?"
+        f"Leave {them} out of the release and go on (no: stop here)?"
     ):
         _run("domain", "review", str(paths.domain), *(word for name in rest for word in ("--drop", name)))
         return
@@ -328,10 +331,13 @@ def _epsilon(
         from maquette.queries import marginals
 
         less = _forecast(marginals(queries.domain, k=1), n=n, epsilon=recommended)
-        console.say(
-            f"That is a large error: the table is small for so many questions. Tables over one column alone (start "
-            f"again with --marginals 1) are expected to state {_points(less)} points."
-        )
+        fewer = ""
+        if less < GAIN * outlook[recommended]:
+            fewer = (
+                " Tables over one column alone (start again with --marginals 1) are expected to state "
+                f"{_points(less)} points."
+            )
+        console.say(f"That is a large error: the table is small for so many questions.{fewer}")
     _say_command(
         *("plan", "--domain", str(paths.domain), "--marginals", str(order), "--n", str(n)),
         *("--epsilon", f"{recommended:g}", "--delta", f"{DELTA:g}"),

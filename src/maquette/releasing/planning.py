@@ -53,12 +53,17 @@ def ways_of(request: Request, book: Ledger | None, *, total: Budget, key: str | 
     request = replace(request, accounting=accounting)
     if not book.budget.pure_units or request.budget.pure:
         return (request,)
-    both = _each(request, (request.budget, Budget(request.epsilon)))
+    both = ways_asked(request)
     begun = parts.begun(both, book, lambda way: (key or way.key, way.digest))
     if begun is not None:
         return (begun,)
     left = book.balance().left.pure
     return _each(request, parts.ways_of_ledger(request.budget, book.budget, pure_left=left))
+
+
+def ways_asked(request: Request) -> tuple[Request, ...]:
+    """Every form that a request may take in a ledger: as it is asked for, and without its delta."""
+    return _each(request, (request.budget, Budget(request.epsilon)))
 
 
 def _each(request: Request, budgets: Sequence[Budget]) -> tuple[Request, ...]:

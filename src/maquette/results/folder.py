@@ -16,6 +16,7 @@ report.html       for people; may be made anew
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,13 +47,13 @@ UNLISTED = 2
 """The format of a release without listed answers."""
 
 
-def check_place(path: Path, *, replace: bool = False, key: str | None = None) -> None:
+def check_place(path: Path, *, replace: bool = False, keys: Collection[str] = ()) -> None:
     """Refuse a place that cannot take a release folder, before anything is paid for.
 
-    A release that is there stays, unless it may be replaced or is the one that this key repeats.
+    A release that is there stays, unless it may be replaced or is one that these keys repeat.
     """
     replacing.recover(path)
-    _check_target(path, replace=replace or (key is not None and _identity_of(path)[0] == key))
+    _check_target(path, replace=replace or _identity_of(path)[0] in keys)
     try:
         with replacing.draft(path):
             pass

@@ -445,7 +445,7 @@ def _asked_for(guarantee: Guarantee) -> str:
 
 def _guaranteed(guarantee: Guarantee, *, certified: bool) -> str:
     if guarantee.vacuous:
-        return "no guarantee before the run" + ("; see the certificate" if certified else "")
+        return "none in advance for this mechanism" + ("; see the certificate" if certified else "")
     return (
         f"within {wording.points(guarantee.alpha)}, except with probability {wording.chance(guarantee.beta)}"
     )

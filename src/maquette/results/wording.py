@@ -34,6 +34,8 @@ QUESTION_LABELS = {
     "judge": "certificate",
     "class errors": "errors over classes of questions",
     "combination errors": "errors over combinations of values",
+    "typical errors": "typical errors and distances of tables",
+    "group mean errors": "errors of group means",
     "kinds of values": "kinds of values of a column",
     "numbers by ladder": "bounds of a column",
     "numbers between borders": "cells of a numeric column",

@@ -17,12 +17,11 @@ from maquette.errors import MaquetteError, ParameterError
 from maquette.results.select import is_select
 from maquette.web import as_code, conditions, plain
 from maquette.web.access import check_form, service_of, signed_in
-from maquette.web.explore import MAX_TEXT, cell, plain_cell, rows_of
+from maquette.web.explore import MAX_TEXT, in_words, plain_cell
 from maquette.web.pages import page, redirect, status_of, words_of
 
 if TYPE_CHECKING:
     from maquette.results.statements import Answer
-    from maquette.results.tables import ResultTable
     from maquette.web.auth import Person
     from maquette.web.service import Service
 
@@ -127,11 +126,9 @@ def _ask_page(
         forecast=forecast,
         answer=answer,
         rows=rows,
-        cells=[] if rows is None else [[cell(one) for one in row] for row in rows["rows"]],
+        shown=None if rows is None else in_words(rows["columns"], rows["rows"], domain),
         free=free,
-        free_table=_free_table(service.published_table(person, table, q))
-        if is_read and is_select(q)
-        else None,
+        free_table=service.published_table(person, table, q) if is_read and is_select(q) else None,
         gain=gain(forecast, free),
         steps=conditions.next_steps(domain, q, table, names) if is_read else [],
         query=urlencode({"q": q}),
@@ -150,14 +147,6 @@ def _recent(past: Sequence[dict[str, Any]]) -> list[str]:
     """The last questions that differ; what the ledger notes beside them is none."""
     texts = [one["what"] for one in reversed(past) if one["kind"] in ANSWERED]
     return list(dict.fromkeys(texts))[:RECENT]
-
-
-def _free_table(result: tuple[str, ResultTable] | None) -> dict[str, Any] | None:
-    """The result of a SELECT over a release, as the page shows it."""
-    if result is None:
-        return None
-    name, table = result
-    return {"release": name, "columns": table.column_names, "rows": rows_of(table), "total": len(table)}
 
 
 def gain(forecast: dict[str, Any] | None, free: Sequence[tuple[str, Answer]]) -> float | None:

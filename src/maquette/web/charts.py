@@ -1,8 +1,7 @@
-"""Charts as plain HTML and SVG, drawn on the server: a table of bars, a heat map, a line of steps.
+"""Charts as plain HTML and SVG, drawn on the server: bars, heat maps, small multiples, a line of steps.
 
-A chart is a table first: a reader without eyes or without colours gets the same figures. No style is written into the
-page, so that the content security policy can forbid it. Where scripts run, `specification` is drawn by Vega-Lite in
-place of bars and heat maps, and says the error of whatever is below the pointer.
+A chart is a table first: a reader without eyes or without colours gets the same figures and errors. Bars and cells are
+links to what lies behind them. No style is written into the page, so that the content security policy can forbid it.
 """
 
 from __future__ import annotations
@@ -12,8 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from maquette.domain import Attribute
 from maquette.results import wording
 from maquette.results.pairs import CrossTable
+from maquette.web import plain
+from maquette.web.plain import Said
 
 TONES = 5
 """Steps of colour in a heat map."""
@@ -22,26 +24,21 @@ WIDTH, HEIGHT = 640, 220
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar: its label, what stands beside it, and its places on a scale from 0 to 100."""
+class Mark:
+    """A bar, or a cell of a map: whose it is, its figure and error, where it leads, and its place on a scale to 100."""
 
     label: str
-    text: str
-    error: str
+    said: Said
+    href: str | None
     length: float
     low: float | None
     high: float | None
     is_sure: bool
 
-
-@dataclass(frozen=True, slots=True)
-class ShadedCell:
-    """One cell of a heat map: its figure, its error, its step of colour."""
-
-    text: str
-    error: str
-    tone: int
-    is_sure: bool
+    @property
+    def tone(self) -> int:
+        """The step of colour in a map."""
+        return min(math.ceil(TONES * self.length / 100), TONES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,102 +51,71 @@ class Line:
     last: str
 
 
-def bars(rows: Sequence[Mapping[str, Any]], name: str) -> list[Bar]:
-    """The rows of a table over one attribute as bars; figures below zero start at zero."""
-    ends = [row["value"] if row["upper"] is None else row["upper"] for row in rows]
-    top = max((end for end in ends if end is not None), default=0.0) or 1.0
-    return [
-        Bar(
-            label=str(row[name]),
-            text=figure(row["value"]),
-            error=error_text(row),
-            length=_place(row["value"], top),
-            low=None if row["lower"] is None else _place(row["lower"], top),
-            high=None if row["upper"] is None else _place(row["upper"], top),
+Link = Callable[[tuple[int, ...]], "str | None"]
+"""Where a mark leads, by the codes of its cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What the marks of one table have in common."""
+
+    figure: str
+    top: float
+    """The end of the scale."""
+    cells: Mapping[str, Mapping[str, tuple[int, str]]]
+    """By attribute and the text of a cell in a table: its code, and how people say it."""
+    link: Link
+
+    @classmethod
+    def of(
+        cls, rows: Sequence[Mapping[str, Any]], attributes: Sequence[Attribute], figure: str, link: Link
+    ) -> Chart:
+        """With room for all errors."""
+        ends = [row["value"] if row["upper"] is None else row["upper"] for row in rows]
+        cells = {
+            a.name: {a.label(code): (code, plain.cell(a, code)) for code in range(a.size)} for a in attributes
+        }
+        return cls(figure, max((end for end in ends if end is not None), default=0.0) or 1.0, cells, link)
+
+    def bars(self, rows: Sequence[Mapping[str, Any]], name: str) -> list[Mark]:
+        """The rows of a table over one attribute; figures below zero start at zero."""
+        return [self.mark(row, name, (name,)) for row in rows]
+
+    def heat_map(self, rows: Sequence[Mapping[str, Any]], down: str, across: str) -> CrossTable[Mark]:
+        """The rows of a table over two attributes as a map."""
+        columns, lines = (tuple(dict.fromkeys(self._said(row, n) for row in rows)) for n in (across, down))
+        cells = {
+            (self._said(row, down), self._said(row, across)): self.mark(row, across, (down, across))
+            for row in rows
+        }
+        empty = Mark("", Said("-", ""), None, 0.0, None, None, False)
+        table = tuple((line, tuple(cells.get((line, c), empty) for c in columns)) for line in lines)
+        return CrossTable(down, across, columns, table)
+
+    def multiples(
+        self, rows: Sequence[Mapping[str, Any]], name: str, panel: str
+    ) -> list[tuple[str, list[Mark]]]:
+        """Bars over one attribute for each cell of another, all on one scale."""
+        panels: dict[str, list[Mark]] = {}
+        for row in rows:
+            panels.setdefault(self._said(row, panel), []).append(self.mark(row, name, (name, panel)))
+        return list(panels.items())
+
+    def mark(self, row: Mapping[str, Any], name: str, names: tuple[str, ...]) -> Mark:
+        codes = tuple(self.cells[n].get(str(row[n]), (-1, ""))[0] for n in names)
+        return Mark(
+            label=self._said(row, name),
+            said=plain.figure(self.figure, row["value"], row["error"]),
+            href=None if -1 in codes else self.link(codes),
+            length=_place(row["value"], self.top),
+            low=None if row["lower"] is None else _place(row["lower"], self.top),
+            high=None if row["upper"] is None else _place(row["upper"], self.top),
             is_sure=not row["below_noise"],
         )
-        for row in rows
-    ]
 
-
-def heat_map(rows: Sequence[Mapping[str, Any]], down: str, across: str) -> CrossTable[ShadedCell]:
-    """The rows of a table over two attributes as a map."""
-    columns = tuple(dict.fromkeys(str(row[across]) for row in rows))
-    lines = tuple(dict.fromkeys(str(row[down]) for row in rows))
-    top = max((row["value"] for row in rows if row["value"] is not None), default=0.0) or 1.0
-    cells = {(str(row[down]), str(row[across])): _heat_cell(row, top) for row in rows}
-    empty = ShadedCell("-", "", 0, False)
-    return CrossTable(
-        down,
-        across,
-        columns,
-        tuple((line, tuple(cells.get((line, c), empty) for c in columns)) for line in lines),
-    )
-
-
-def specification(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], figure_name: str
-) -> dict[str, Any]:
-    """Bars with their stated errors over one attribute, or a heat map over two, in the language of Vega-Lite.
-
-    Names and values of a table are data and titles here, never names of fields or expressions.
-    """
-    parts = ("down", "across")[: len(names)]
-    tooltip = [{"field": part, "title": name} for part, name in zip(parts, names, strict=True)]
-    tooltip += [
-        {"field": field, "title": title}
-        for field, title in (
-            ("text", figure_name),
-            ("error", "stated error"),
-            ("between", "between"),
-            ("known_by", "known by"),
-        )
-    ]
-    values = [
-        {part: str(row[name]) for part, name in zip(parts, names, strict=True)}
-        | {name: _finite(row[name]) for name in ("value", "lower", "upper")}
-        | {"text": figure(row["value"]), "error": error_text(row), "known_by": str(row["known_by"])}
-        | {"between": _between(row), "is_sure": not row["below_noise"]}
-        for row in rows
-    ]
-    down = {"field": "down", "type": "nominal", "sort": None, "title": names[0]}
-    sure = {"condition": {"test": "datum.is_sure", "value": 1}, "value": 0.45}
-    whole = {
-        "description": f"{figure_name} by {' and '.join(names)}",
-        "data": {"values": values},
-        "height": {"step": 26},
-    }
-    if len(names) == 2:
-        across = {"field": "across", "type": "nominal", "sort": None, "title": names[1]}
-        colour = {"field": "value", "type": "quantitative", "title": figure_name}
-        return whole | {
-            "encoding": {"y": down, "x": across, "tooltip": tooltip},
-            "layer": [
-                {"mark": "rect", "encoding": {"color": colour, "opacity": sure}},
-                {"name": "figures", "mark": "text", "encoding": {"text": {"field": "text"}}},
-            ],
-        }
-    length = {"field": "value", "type": "quantitative", "title": figure_name, "axis": {"grid": False}}
-    ends = {"x": length | {"field": "lower"}, "x2": {"field": "upper"}}
-    return whole | {
-        "encoding": {"y": down, "tooltip": tooltip},
-        "layer": [
-            {"mark": "bar", "encoding": {"x": length, "opacity": sure}},
-            {"mark": "rule", "encoding": ends},
-            {"mark": {"type": "tick", "size": 9}, "encoding": {"x": length | {"field": "lower"}}},
-            {"mark": {"type": "tick", "size": 9}, "encoding": {"x": length | {"field": "upper"}}},
-        ],
-    }
-
-
-def _finite(value: Any) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _between(row: Mapping[str, Any]) -> str:
-    if row["lower"] is None or row["upper"] is None:
-        return "not known"
-    return f"{figure(row['lower'])} and {figure(row['upper'])}"
+    def _said(self, row: Mapping[str, Any], name: str) -> str:
+        text = str(row[name])
+        return self.cells[name].get(text, (-1, text))[1]
 
 
 def steps(values: Sequence[float], *, top: float, first: str, last: str, top_text: str) -> Line:
@@ -224,23 +190,5 @@ def spans(pairs: Sequence[tuple[float | None, float | None]]) -> list[Span | Non
     ]
 
 
-def figure(value: float | None) -> str:
-    """A figure for readers: whole from a thousand on, else four digits."""
-    if value is None or not math.isfinite(value):
-        return "not known"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def error_text(row: Mapping[str, Any]) -> str:
-    """The stated error of a row, or that there is none."""
-    return "no stated error" if row["error"] is None else f"± {figure(row['error'])}"
-
-
 def _place(value: float | None, top: float) -> float:
     return 0.0 if value is None else round(100 * min(max(value / top, 0.0), 1.0), 2)
-
-
-def _heat_cell(row: Mapping[str, Any], top: float) -> ShadedCell:
-    value = row["value"]
-    tone = 0 if value is None else min(math.ceil(TONES * max(value, 0.0) / top), TONES)
-    return ShadedCell(figure(value), error_text(row), tone, not row["below_noise"])

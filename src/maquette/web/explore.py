@@ -6,6 +6,7 @@ Published releases: folders by a short name, each read once and checked against 
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import tempfile
@@ -14,6 +15,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -27,12 +29,13 @@ from maquette.results.export import dictionary, long_form, plain_texts
 from maquette.results.folder import MANIFEST
 from maquette.results.loading import load
 from maquette.results.pairs import CrossTable
-from maquette.web import charts
+from maquette.web import charts, conditions, plain
 from maquette.web.once import MadeOnce
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from maquette.domain import Domain
     from maquette.results.release import Release
     from maquette.results.tables import ResultTable
 
@@ -42,6 +45,12 @@ MAX_CELLS = 200_000
 """Cells of a table that is made on demand."""
 MAX_CHART = 400
 """Cells that a page draws; a larger table is downloaded, or shown without a chart."""
+MAX_BARS = 60
+"""Cells of a column by which a page offers to break down."""
+MAX_SKETCHES = 40
+"""Columns of the picture of a release."""
+MAX_SKETCH_BARS = 6
+"""Bars of one of them; of more cells a strip is drawn."""
 MAX_ROWS = 200
 """Rows of a table on a page; all of them are in the download."""
 MAX_TEXT = 4096
@@ -54,51 +63,212 @@ MEDIA = {
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """What is looked at: the part of an address that names a table of a release."""
+
+    by: tuple[str, ...]
+    figure: str = "count(*)"
+    where: str = ""
+    sort: str = ""
+    """"size" for the largest first; else the order of the cells."""
+    shape: str = ""
+    """"small" for small multiples of two columns; else a map."""
+
+    @property
+    def query(self) -> str:
+        """As a part of an address."""
+        others = {"figure": self.figure, "where": self.where, "sort": self.sort, "as": self.shape}
+        return urlencode([("by", name) for name in self.by] + [one for one in others.items() if one[1]])
+
+    def with_where(self, where: str) -> Look:
+        return replace(self, where=where)
+
+    def with_sort(self, sort: str) -> Look:
+        return replace(self, sort=sort)
+
+    def with_shape(self, shape: str) -> Look:
+        return replace(self, shape=shape)
+
+    def broken_down(self, column: str) -> Look:
+        """By one column more; a third one takes the place of the second."""
+        return replace(self, by=(self.by[0], column))
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """One table of a release as a page shows it."""
 
-    names: tuple[str, ...]
-    figure: str
-    where: str
+    look: Look
     table: ResultTable
-    bars: list[charts.Bar]
-    heat: CrossTable[charts.ShadedCell] | None
-    specification: dict[str, Any] | None
-    """The same chart for Vega-Lite."""
+    domain: Domain
+    bars: list[charts.Mark]
+    heat: CrossTable[charts.Mark] | None
+    multiples: list[tuple[str, list[charts.Mark]]]
     statement: str
+    parts: list[conditions.Part]
+    """The condition, column by column."""
+    further: tuple[str, ...]
+    """Columns by which it may be broken down."""
 
     @property
-    def rows(self) -> list[list[str]]:
-        return rows_of(self.table)
+    def names(self) -> tuple[str, ...]:
+        return self.look.by
+
+    @property
+    def columns_and_rows(self) -> tuple[list[str], list[list[str]]]:
+        """The first rows in words."""
+        return in_words(self.table.column_names, _lines(self.table), self.domain, self.look.figure)
+
+    @property
+    def sql(self) -> str:
+        """The SELECT that means the same."""
+        names = ", ".join(plain.sql_name(name) for name in self.names)
+        only = f" WHERE {self.look.where}" if self.look.where else ""
+        return f"SELECT {names}, {self.look.figure} FROM release{only} GROUP BY {names}"  # noqa: S608  (a text to copy)
+
+    @property
+    def call(self) -> str:
+        """The call of `Release.table` that means the same."""
+        more = f", values={self.look.figure!r}" if self.look.figure != "count(*)" else ""
+        more += f", where={self.look.where!r}" if self.look.where else ""
+        return f"table({', '.join(map(repr, self.names))}{more})"
 
 
-def view(release: Release, names: Sequence[str], *, figure: str = "", where: str = "") -> View:
-    """A table over some attributes, with bars for one and a heat map for two."""
+def view(
+    release: Release,
+    names: Sequence[str],
+    *,
+    figure: str = "",
+    where: str = "",
+    sort: str = "",
+    shape: str = "",
+) -> View:
+    """A table over some attributes, with bars for one and a heat map or small multiples for two."""
     chosen = tuple(dict.fromkeys(name for name in names if name))
     if len(chosen) > MAX_COLUMNS:
         raise ParameterError(f"a table has at most {MAX_COLUMNS} attributes; choose fewer")
     check_size(release, chosen)
     check_text(where)
+    look = Look(
+        chosen,
+        figure or "count(*)",
+        where,
+        "size" if sort == "size" else "",
+        "small" if shape == "small" else "",
+    )
     table = release.table(*chosen, values=figure or None, where=where or None)
     rows = table.to_pylist() if len(table) <= MAX_CHART else []
-    statement = str(table["known_by"][0]) if len(table) else ""
+    if look.sort:
+        rows.sort(key=lambda row: -math.inf if row["value"] is None else -row["value"])
+    domain, parts = release.domain, conditions.parts(release.domain, where)
+    used = {*chosen, *(part.column for part in parts)}
+    further = tuple(n for n in release.measured if n not in used and domain[n].size <= MAX_BARS)
+    link = partial(_behind, domain, look, further)
+    chart = charts.Chart.of(rows, [domain[name] for name in chosen], look.figure, link)
+    is_pair = len(chosen) == 2 and bool(rows)
     return View(
-        names=chosen,
-        figure=figure or "count(*)",
-        where=where,
+        look=look,
         table=table,
-        bars=charts.bars(rows, chosen[0]) if len(chosen) == 1 else [],
-        heat=charts.heat_map(rows, *chosen) if len(chosen) == 2 and rows else None,
-        specification=charts.specification(rows, chosen, figure or "count(*)")
-        if rows and len(chosen) in (1, 2)
-        else None,
-        statement=statement,
+        domain=domain,
+        bars=chart.bars(rows, chosen[0]) if len(chosen) == 1 else [],
+        heat=chart.heat_map(rows, *chosen) if is_pair and not look.shape else None,
+        multiples=chart.multiples(rows, *chosen) if is_pair and look.shape else [],
+        statement=str(table["known_by"][0]) if len(table) else "",
+        parts=parts,
+        further=further,
     )
 
 
-def query_of(shown: View) -> str:
-    """The part of an address that names this table."""
-    return urlencode({"by": shown.names, "figure": shown.figure, "where": shown.where}, doseq=True)
+def _behind(domain: Domain, look: Look, further: Sequence[str], codes: tuple[int, ...]) -> str | None:
+    """Where a bar or a cell leads: to its records alone, by the next column that is left."""
+    where: str | None = look.where
+    for name, code in zip(look.by, codes, strict=True):
+        where = conditions.narrowed(domain, where or "", name, code)
+        if where is None:
+            return None
+    by = tuple(further[:1]) or look.by[:1]
+    return f"explore?{replace(look, by=by, where=where or '', shape='').query}"
+
+
+def in_words(
+    names: Sequence[str], rows: Sequence[Sequence[Any]], domain: Domain, figure: str = ""
+) -> tuple[list[str], list[list[str]]]:
+    """A result as people read it: each figure with its error in one cell, cells and statements in words."""
+    places = {name: i for i, name in enumerate(names)}
+    ends = {name: f"{name} error" for name in names if f"{name} error" in places}
+    ends |= {"value": "error"} if "value" in places and "error" in places else {}
+    ends |= {"count": ""} if "value" in ends and "count" in places else {}
+    shown = [n for n in names if n in ends or n in domain or n in HEADS or not _is_end(n, ends)]
+    heads = [plain.figure_name(figure or n) if n == "value" else HEADS.get(n, n) for n in shown]
+    cells = {
+        n: {domain[n].label(c): plain.cell(domain[n], c) for c in range(domain[n].size)}
+        for n in shown
+        if n in domain
+    }
+
+    def text(name: str, row: Sequence[Any]) -> str:
+        value = row[places[name]]
+        if name in cells:
+            return cells[name].get(str(value), str(value))
+        if name in ends:
+            error = row[places[ends[name]]] if ends[name] else None
+            return str(plain.figure(figure or name, value, error))
+        if name == "below_noise":
+            return "yes" if value else ""
+        if name == "known_by":
+            return plain.statement(str(value))
+        return plain.in_words(value)
+
+    return heads, [[text(name, row) for name in shown] for row in rows]
+
+
+HEADS = {"below_noise": "may be zero", "known_by": "how it is known"}
+"""What columns of a result are called on a page."""
+
+
+def _is_end(name: str, figures: Mapping[str, str]) -> bool:
+    """Is it the error or an end of a figure, which stands beside that?"""
+    base, _, what = name.rpartition(" ")
+    return what in ("error", "lower", "upper") and (base in figures or (not base and "value" in figures))
+
+
+def _lines(table: ResultTable) -> list[list[Any]]:
+    return [list(row.values()) for row in table.arrow.slice(0, MAX_ROWS).to_pylist()]
+
+
+def shown(table: ResultTable, domain: Domain) -> tuple[list[str], list[list[str]]]:
+    """The first rows of a SELECT in words."""
+    return in_words(table.column_names, _lines(table), domain)
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """One column in the overview of a release: a few bars, or a strip of many."""
+
+    name: str
+    marks: list[charts.Mark]
+    most: charts.Mark
+    is_strip: bool
+
+
+def overview(release: Release, read: Callable[[str], View]) -> list[Sketch]:
+    """Pictures of the columns, those first that say most; `read` makes the table of shares over one."""
+    sketches: list[tuple[int, Sketch]] = []
+    for name in release.measured:
+        if release.domain[name].size > MAX_CHART or len(sketches) >= MAX_SKETCHES:
+            continue
+        marks = read(name).bars
+        if marks:
+            most = max(marks, key=lambda mark: mark.length)
+            sketches.append((_weight(marks), Sketch(name, marks, most, len(marks) > MAX_SKETCH_BARS)))
+    return [sketch for _, sketch in sorted(sketches, key=lambda one: -one[0])]
+
+
+def _weight(marks: Sequence[charts.Mark]) -> int:
+    """How much a column says, in half bits of its entropy; more than three bits count as three."""
+    total = sum(mark.length for mark in marks) or 1.0
+    shares = [mark.length / total for mark in marks if mark.length > 0]
+    return round(2 * min(-sum(share * math.log2(share) for share in shares), 3.0))
 
 
 def sql(release: Release, statement: str) -> ResultTable:
@@ -131,19 +301,6 @@ def figures(release: Release) -> list[str]:
     """What a table can show: counts, shares, and figures of the numeric attributes."""
     numeric = [name for name in release.measured if release.domain[name].kind is Kind.NUMERIC]
     return ["count(*)", "share()", *(f"{f}({name})" for name in numeric for f in ("mean", "median", "sum"))]
-
-
-def rows_of(table: ResultTable) -> list[list[str]]:
-    """The first rows in words."""
-    return [
-        [cell(row[name]) for name in table.column_names] for row in table.arrow.slice(0, MAX_ROWS).to_pylist()
-    ]
-
-
-def cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return charts.figure(value) if isinstance(value, float) or value is None else str(value)
 
 
 # Files.
@@ -285,20 +442,24 @@ class Catalog:
                 damaged.append(name)
         return whole, damaged
 
+    def overview(self, name: str) -> list[Sketch]:
+        """The picture of all columns of a release."""
+        return overview(self.release(name), lambda column: self.view(name, [column], figure="share()"))
+
     def _read(self, folder: Path) -> Release:
         release = load(folder)
         checked = None if self._check is None else self._check(folder)
         return release if checked is None else replace(release, checked=checked)
 
-    def view(self, name: str, by: Sequence[str], *, figure: str = "", where: str = "") -> View:
+    def view(self, name: str, by: Sequence[str], **look: str) -> View:
         """One table of a release. A release does not change, so that what was made once is shown again."""
         release = self.release(name)
-        key = (name, id(release), tuple(by), figure, where)
+        key = (name, id(release), tuple(by), *sorted(look.items()))
         with self._mutex:
             if key in self._views:
                 self._views.move_to_end(key)
                 return self._views[key]
-        result = view(release, by, figure=figure, where=where)
+        result = view(release, by, **look)
         if len(result.table) <= MAX_VIEW_ROWS:
             with self._mutex:
                 self._views[key] = result

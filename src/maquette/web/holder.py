@@ -35,6 +35,7 @@ from maquette.web.config import ANALYST, Config, ShareSettings
 from maquette.web.jobs import Jobs, job_key
 from maquette.web.ledger import MAX_PAGE, Account, Witness
 from maquette.web.once import MadeOnce
+from maquette.web.plain import reach_of
 from maquette.web.planning import note_of_cost
 from maquette.web.requests import ReleaseRequest
 
@@ -191,7 +192,7 @@ class Holder:
         for _, one in self._sessions.items():
             size = one.size
             if size is not None:
-                return {"value": size.value, "is_public": size.public}
+                return {"value": size.value, "is_public": size.public, "error": reach_of(size)}
         return None
 
     def standing(self, who: str) -> dict[str, Any]:

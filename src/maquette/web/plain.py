@@ -8,7 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from maquette.core.attribute import Attribute, Kind
+from maquette.core.measurement import Size
 from maquette.queries.names import quote
+from maquette.theory import quantiles
 
 LONG = 10_000
 """From here on thousands are set apart by commas; 1972 is a year."""
@@ -53,7 +55,8 @@ def said(value: float | None, error: float | None, *, unit: str = "") -> Said:
     if error <= 0:
         return Said(_with(_short(value), unit), "exact")
     digits = 1 - math.floor(math.log10(error))
-    shown = digits + (abs(value) < 10.0**-digits)
+    is_small = abs(value) < 10.0**-digits and round(value, digits + 1) != 0
+    shown = digits + is_small
     reach = error + abs(round(value, shown) - value)
     up = math.ceil(reach * 10.0**digits * (1 - 1e-12)) / 10.0**digits
     return Said(_with(number(value, shown), unit), f"± {_with(number(up, digits), _error_unit(unit))}")
@@ -89,9 +92,19 @@ def _error_unit(unit: str) -> str:
     return "points" if unit == "%" else unit
 
 
-def explained(statement: str | None) -> str:
-    """What the word means with which a statement begins; empty where there is nothing to explain."""
-    return EXPLAINED.get((statement or "").split(" ")[0], "")
+def statement(text: str) -> str:
+    """By what a figure is known, without the words of those who made the release."""
+    return text.replace("every query of the workload", "every figure that the release was made for")
+
+
+def figure_name(name: str) -> str:
+    """A figure as a heading says it."""
+    return {"count(*)": "records", "share()": "share of the records"}.get(name, name)
+
+
+def explained(text: str) -> str:
+    """A statement, and what its first word means."""
+    return " ".join([f"{statement(text)}.", EXPLAINED.get(text.split(" ")[0], "")]).strip()
 
 
 @lru_cache(maxsize=4096)
@@ -119,11 +132,6 @@ def _edge(value: float) -> str:
     return number(value) if float(value).is_integer() else f"{value:.6g}"
 
 
-def labels(attribute: Attribute) -> dict[str, int]:
-    """By the text of a cell in a table: its code."""
-    return {attribute.label(code): code for code in range(attribute.size)}
-
-
 def sql_name(name: str) -> str:
     """A column as SQL writes it."""
     return quote(name)
@@ -134,3 +142,12 @@ def in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return _short(value) if isinstance(value, float) else "not known" if value is None else str(value)
+
+
+SIZE_CHANCE = 0.05
+"""Of the error that stands beside a number of records."""
+
+
+def reach_of(size: Size) -> float:
+    """How far a number of records may be off, except with a small chance."""
+    return 0.0 if size.noise is None else quantiles.reach(size.noise, SIZE_CHANCE)

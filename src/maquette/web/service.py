@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ import anyio
 
 from maquette.domain import Domain
 from maquette.errors import KeyReused, MaquetteError, ParameterError, ReleaseError
-from maquette.theory import quantiles
 from maquette.web import explore, state
 from maquette.web.auth import Door, Person
 from maquette.web.config import Config
@@ -32,14 +32,13 @@ from maquette.web.keeper import Keeper
 from maquette.web.link import Link, WorkerGone
 from maquette.web.pace import Pace
 from maquette.web.pages import Forbidden, Missing, words_of
+from maquette.web.plain import reach_of
 from maquette.web.requests import DiscoveryRequest, ReleaseRequest
 from maquette.web.state import State, only_for_owner
 
 if TYPE_CHECKING:
-    from maquette.core.measurement import Size
     from maquette.results.release import Release
     from maquette.results.statements import Answer
-    from maquette.results.tables import ResultTable
 
 KEY = "web:"
 """What the keys of questions from pages and programs begin with in the ledger."""
@@ -51,6 +50,16 @@ POLL_SECONDS = 0.5
 """How often the states of running jobs are read."""
 
 log = logging.getLogger("maquette.web")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """The result of a SELECT over a release, as a page shows it."""
+
+    release: str
+    columns: list[str]
+    rows: list[list[str]]
+    total: int
 
 
 class Service:
@@ -218,12 +227,13 @@ class Service:
                 answers.append((name, release.answer(query)))
         return sorted(answers, key=lambda one: 1.0 if one[1].error is None else one[1].error)
 
-    def published_table(self, person: Person, table: str, statement: str) -> tuple[str, ResultTable] | None:
-        """The same for a SELECT: the first release that has all of its figures."""
+    def published_table(self, person: Person, table: str, statement: str) -> PublishedTable | None:
+        """The same for a SELECT in words: the first release that has all of its figures."""
         whole, _ = self.catalog.readable(self.visible_releases(person, table))
         for name, release in whole:
             with suppress(MaquetteError):
-                return name, explore.sql(release, statement)
+                result = explore.sql(release, statement)
+                return PublishedTable(name, *explore.shown(result, release.domain), len(result))
         return None
 
     def buy_size(self, person: Person, table: str) -> bool:
@@ -488,15 +498,6 @@ class Service:
                 )
             except WorkerGone:
                 continue
-
-
-SIZE_CHANCE = 0.05
-"""Of the error that stands beside a number of records."""
-
-
-def reach_of(size: Size) -> float:
-    """How far a number of records may be off, except with a small chance."""
-    return 0.0 if size.noise is None else quantiles.reach(size.noise, SIZE_CHANCE)
 
 
 def _from(person: Person, key: str | None) -> dict[str, Any]:

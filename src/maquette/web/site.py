@@ -12,7 +12,7 @@ from maquette.errors import MaquetteError, ReleaseError
 from maquette.results.folder import REPORT
 from maquette.results.release import Release
 from maquette.results.report import column_entries
-from maquette.web import conditions, explore
+from maquette.web import as_code, conditions, explore
 from maquette.web.pages import page
 
 router = APIRouter(include_in_schema=False)
@@ -37,20 +37,33 @@ def releases(request: Request) -> Response:
 @router.get("/r/{name}", response_class=HTMLResponse)
 def overview(request: Request, name: str) -> Response:
     release = release_of(request, name)
-    first = release.measured[0] if release.measured else None
-    shown = None if first is None else request.app.state.catalog.view(name, [first])
     return page(
-        request, "release.html.j2", name=name, release=release, columns=column_entries(release), view=shown
+        request,
+        "release.html.j2",
+        name=name,
+        release=release,
+        columns=column_entries(release),
+        sketches=request.app.state.catalog.overview(name),
     )
 
 
 @router.get("/r/{name}/explore", response_class=HTMLResponse)
-def tables(request: Request, name: str, by: Names = [], figure: Text = "", where: Text = "") -> Response:  # noqa: B006
+def tables(
+    request: Request,
+    name: str,
+    by: Names = [],  # noqa: B006
+    figure: Text = "",
+    where: Text = "",
+    sort: Text = "",
+    shape: Annotated[str, Query(alias="as", max_length=20)] = "",
+) -> Response:
     release = release_of(request, name)
     problem, shown = None, None
     try:
         names = by or list(release.measured[:1])
-        shown = request.app.state.catalog.view(name, names, figure=figure, where=where)
+        shown = request.app.state.catalog.view(
+            name, names, figure=figure, where=where, sort=sort, shape=shape
+        )
     except MaquetteError as error:
         problem = str(error)
     return page(
@@ -65,8 +78,15 @@ def tables(request: Request, name: str, by: Names = [], figure: Text = "", where
         where=where,
         problem=problem,
         words=conditions.words(release.domain, release.measured),
-        query="" if shown is None else explore.query_of(shown),
+        code=() if shown is None else _as_code(request, name, shown.call, shown.sql),
     )
+
+
+def _as_code(request: Request, name: str, call: str, statement: str) -> as_code.Code:
+    """For a program: from a service by its client, from a public site by the folder."""
+    if getattr(request.app.state, "service", None) is None:
+        return as_code.of_folder(name, call, statement)
+    return as_code.of_release(as_code.home_of(request), name, call, statement)
 
 
 @router.get("/r/{name}/sql", response_class=HTMLResponse)
@@ -88,7 +108,8 @@ def statement(request: Request, name: str, q: Text = "") -> Response:
         q=q,
         example=example,
         table=result,
-        rows=[] if result is None else explore.rows_of(result),
+        shown=None if result is None else explore.shown(result, release.domain),
+        code=() if result is None else _as_code(request, name, f"sql({q!r})", q),
         problem=problem,
         query=urlencode({"q": q}),
     )
@@ -110,6 +131,10 @@ def condition(request: Request, name: str, q: Text = "") -> Response:
         release=release,
         q=q,
         answer=answer,
+        parts_of=conditions.parts(release.domain, q),
+        code=()
+        if answer is None
+        else _as_code(request, name, f"answer({q!r})", f"SELECT share() FROM release WHERE {q}"),  # noqa: S608
         words=conditions.words(release.domain, release.measured),
         problem=problem,
     )
