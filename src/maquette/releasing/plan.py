@@ -39,7 +39,7 @@ class CertificateChoice(NamedTuple):
     classes: tuple[str, ...] = ()
 
 
-class Prices(NamedTuple):
+class PlanPrices(NamedTuple):
     """A budget divided, on the ledger's grid; the parts never sum above it.
 
     As prices of looks at single records: what the gate charges for a person of several comes to the budget.
@@ -110,7 +110,7 @@ class Plan:
         return self.request.budget
 
     @property
-    def prices(self) -> Prices:
+    def prices(self) -> PlanPrices:
         return prices_of(self.request, self.certificate)
 
     def price_of_classes(self, some: int) -> Fraction:
@@ -184,7 +184,7 @@ def asked_for(request: Request) -> CertificateChoice:
     return CertificateChoice(SHARE if request.share is None else request.share, request.classes or ())
 
 
-def prices_of(request: Request, certificate: CertificateChoice) -> Prices:
+def prices_of(request: Request, certificate: CertificateChoice) -> PlanPrices:
     """The budget of a request, divided."""
     share = Fraction(str(certificate.share))
     classes = Fraction(str(CLASS_SHARE)) if certificate.classes else Fraction(0)
@@ -194,7 +194,7 @@ def prices_of(request: Request, certificate: CertificateChoice) -> Prices:
     parts = split(units, [1 - share - classes - sums, share, classes, sums])
     if parts[0] < 1:
         raise ParameterError(f"the budget {request.budget} is too small to be divided")
-    return Prices(*(Fraction(part, UNITS) for part in parts))
+    return PlanPrices(*(Fraction(part, UNITS) for part in parts))
 
 
 def _may_choose_classes(request: Request) -> bool:
