@@ -133,7 +133,7 @@ def named_tests(mutant: Mutant) -> list[str]:
     """The files of tests that the README of the core names for a module."""
     rows = re.findall(r"^\| `([\w/]+\.py)` \| [^|]+ \| ([^|]+) \|$", CORE.read_text("utf-8"), re.MULTILINE)
     tests = {f"core/{path}": re.findall(r"`([\w/]+\.py)`", words) for path, words in rows}
-    return [f"tests/{test}" for test in tests.get(mutant.path, ())]
+    return [f"tests/{test}" for test in tests.get(mutant.path, ()) if (TESTS / test).exists()]
 
 
 def unit_tests(mutant: Mutant) -> list[str]:

@@ -198,25 +198,26 @@ def measure(
 ) -> dict[str, Any]:
     """Means over the seeds and their relative spread; why not, where a mechanism refuses or takes too long."""
     runs: list[dict[str, float]] = []
-    started = time.process_time()
+    spent = 0.0
     try:
         with at_most(seconds), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for seed in seeds:
+                started = time.process_time()
                 outcome, _ = release(table, workload, mechanism, seed)
+                spent += time.process_time() - started
                 runs.append(errors(table, workload, outcome))
     except maquette.MaquetteError as error:
         return {"refused": str(error)[:120]}
     except TooLong:
         if len(runs) < 2:
             return {"stopped after processor seconds": seconds}
-    spent = (time.process_time() - started) / len(runs)
     found: dict[str, Any] = {"seeds": len(runs), "of seeds": len(seeds)}
     for key in runs[0]:
         values = np.array([run[key] for run in runs])
         found[key] = _short(values.mean())
         found[f"{key} spread"] = _short(values.std(ddof=1) / max(values.mean(), 1e-12), 2)
-    return found | {"processor seconds": _short(spent, 3)}
+    return found | {"processor seconds": _short(spent / len(runs), 3)}
 
 
 class TooLong(Exception):

@@ -30,7 +30,7 @@ from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
 from maquette.queries.quality import ANY_MEAN, numbers_of
 from maquette.queries.typical import TYPICAL
-from maquette.releasing import parts
+from maquette.releasing import means, parts
 from maquette.releasing.certify import (
     can_be_certified,
     certify,
@@ -63,6 +63,7 @@ from maquette.results.statements import (
     QualityCertificate,
     Spending,
 )
+from maquette.results.sums import ColumnSum
 from maquette.samplers.draw import EXACT_DRAWS
 
 __all__ = ["Comparison", "open_ledger", "plan", "release", "required"]
@@ -243,12 +244,21 @@ class _Done:
     certificate: Certificate | None
     classes: tuple[ClassCertificate, ...] = ()
     quality: tuple[QualityCertificate, ...] = ()
+    sums: tuple[ColumnSum, ...] = ()
 
 
 def run(curator: Curator, plan: Plan, *, key: str, progress: Progress = SILENT) -> _Done:
-    """The mechanism, then the certificate, both through the same gate."""
-    request = plan.request
+    """The mechanism, the sums of columns, then the certificate, all through the same gate."""
     outcome = plan.prepared.run(curator, rng=generator(key), progress=progress)
+    price = plan.prices.sums
+    paid = means.measure(curator, plan.request.queries, price=price) if price else ()
+    done = _certified(curator, plan, outcome, key=key, progress=progress)
+    return replace(done, sums=tuple(ColumnSum.of(column) for column in paid))
+
+
+def _certified(curator: Curator, plan: Plan, outcome: Outcome, *, key: str, progress: Progress) -> _Done:
+    """What a mechanism has made, with its certificates."""
+    request = plan.request
     outcome = expanded(outcome, request.merged)
     outcome = postprocess.meeting(outcome, request.queries, key=key)
     if not request.queries.count:
@@ -391,6 +401,7 @@ def finish(plan: Plan, done: _Done, book: Ledger, paid: Entry, *, watermark: str
         guarantee=outcome.guarantee,
         certificate=done.certificate,
         certificates=done.classes,
+        sums=done.sums,
         quality=done.quality,
         database=outcome.database,
         model=outcome.model,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
 
 from maquette import _html
 from maquette.core._arguments import checks_arguments
-from maquette.core.table import PrivateTable, commitment_of, engine_of
+from maquette.core.table import PrivateTable, commitment_of, engine_of, family_of
 from maquette.domain import Domain, Persons
 from maquette.errors import DomainError, ParameterError
 from maquette.schema import Schema
@@ -57,8 +57,8 @@ class Table(PrivateTable):
         A handle is paid for by the ledger that paid first, and refuses another. What two ledgers pay for the same
         people adds up: their promises hold each, and both together only with the sum of both budgets.
         """
-        family = None if self.family is None else replace(self.family, payers=[])
-        return replace(self, family=family)
+        family = None if self._family is None else replace(self._family, payers=[])
+        return replace(self, _family=family)
 
     def __repr__(self) -> str:
         return f"Table('{self.name}', {self.domain!r})"
@@ -91,10 +91,12 @@ class Tables:
 
     def for_another_ledger(self) -> Tables:
         """Second handles on the same rows, for a second ledger; see `Table.for_another_ledger`."""
-        members = next(iter(self.views.values())).family
+        members = family_of(self.root)
         assert members is not None
         again = replace(members, payers=[])
-        return Tables(self.schema, {name: replace(table, family=again) for name, table in self.views.items()})
+        return Tables(
+            self.schema, {name: replace(table, _family=again) for name, table in self.views.items()}
+        )
 
     def __repr__(self) -> str:
         return f"Tables({', '.join(self.schema.names)}; a unit is a row of '{self.schema.unit}')"
@@ -211,7 +213,7 @@ def _open_tables(source: Any, schema: Schema, *, name: str | None, **options: An
             source=publics[one],
             ledger_location=ledger_beside(sources[schema.unit]),
             persons=member.persons,
-            family=family,
+            _family=family,
             lists_records=member.engine.lists_records,
         )
         for one, member in family.members.items()

@@ -86,8 +86,8 @@ def test_a_handle_protects_whole_units_and_no_less():
     with pytest.raises(ParameterError, match="the rows that a unit has"):
         replace(person, persons=Persons("household.id", 1))
     with pytest.raises(ParameterError, match="the rows that a unit has"):
-        replace(person, family=tables["household"].family, _engine=family()["person"]._engine)
-    assert isinstance(person.family, Family)
+        replace(person, _family=tables["household"]._family, _engine=family()["person"]._engine)
+    assert isinstance(person._family, Family)
 
 
 def test_one_ledger_pays_for_all_tables_of_a_family_and_for_no_other(tmp_path):

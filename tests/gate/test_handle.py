@@ -62,6 +62,7 @@ def test_it_has_no_length_no_items_and_does_not_change():
     assert public == {
         "domain",
         "for_another_ledger",
+        "ledger_identity",
         "ledger_location",
         "lists_records",
         "memory_limit",

@@ -30,7 +30,7 @@ def test_a_curator_and_its_ledger_tell_no_more_than_they_store(world):
 
 
 def test_refusals_and_failures_of_every_kind_were_met():
-    counts = observe(range(300, 300 + 2 * len(CHANNELS["curator"])))
+    counts = observe(range(300, 300 + 4 * len(CHANNELS["curator"])))
     assert {"BudgetExceeded", "RateExceeded", "KeyReused", "LedgerError", "ParameterError"} <= set(
         counts.refused
     )

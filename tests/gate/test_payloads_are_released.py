@@ -31,7 +31,7 @@ from maquette.queries import prefixes, where
 from maquette.queries.classes import class_sets
 from maquette.samplers.draw import EXACT_DRAWS
 from maquette.samplers.structures import Draw, Listed
-from support.privacy_cases import mixed
+from support.privacy_cases import VALUES, mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of
 from support.query_cases import full
@@ -75,6 +75,7 @@ ROWS = ReleasedRows(TINY.names, np.zeros((2, 3), dtype=np.uint16))
 QUESTIONS = {
     "size": (lambda c: c.size(price=PRICE), lambda r: one(r.value)),
     "total": (lambda c: c.total(weighting(TINY, "a"), price=PRICE), lambda r: one(r.value)),
+    "sums": (lambda c: c.sums("x", ("g",), price=PRICE), lambda r: [r.values]),
     "measure": (lambda c: c.measure(QUERIES, noise=NoiseRequest("gaussian", PRICE)), lambda r: [r.values]),
     "measure_residuals": (
         lambda c: c.measure_residuals([("a",), ("a", "b")], variances=[Fraction(9), Fraction(900)]),
@@ -132,11 +133,11 @@ def in_epoch(curator):
     return curator
 
 
-def fresh():
-    ledger = ledger_for(TINY, budget=BUDGET, relation=Relation.ADD_REMOVE)
+def fresh(domain=TINY):
+    ledger = ledger_for(domain, budget=BUDGET, relation=Relation.ADD_REMOVE)
     set_aside(ledger, "session", BUDGET)
     curator = OnlineCurator(
-        table_of(TINY, HISTOGRAM), ledger, key="session", budget=BUDGET, draws=EXACT_DRAWS
+        table_of(domain, HISTOGRAM), ledger, key="session", budget=BUDGET, draws=EXACT_DRAWS
     )
     return curator, ledger
 
@@ -159,7 +160,7 @@ def test_every_question_is_here():
 def test_a_payload_follows_from_what_was_returned(name):
     ask, stored = QUESTIONS[name]
     for _ in range(5):
-        curator, ledger = fresh()
+        curator, ledger = fresh(VALUES if name == "sums" else TINY)
         assert last_payload_is(stored(ask(curator)), ledger)
 
 

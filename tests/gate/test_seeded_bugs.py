@@ -20,6 +20,8 @@ from maquette.core.budget import Cost
 from maquette.core.class_errors import ReleasedTables
 from maquette.core.curator import Curator
 from maquette.core.events import LaplaceEvent, SelectionEvent
+from maquette.core.fine_sums import SumsQuestion, SumsTask, grid_of
+from maquette.core.grid import column_of
 from maquette.core.laws import Laplace, NoiseRequest
 from maquette.core.noise import SystemNoise
 from maquette.core.rows import engine as vault
@@ -175,6 +177,46 @@ def _(patch):
 @bug("add/remove sensitivity of marginals under replace-one", MARGINALS)
 def _(patch):
     patch.setattr(forms.Tables, "replaced", forms.Tables.added)
+
+
+@bug(
+    "add/remove sensitivity of sums under replace-one",
+    checks.exactly("sums without missing values, pure", REP),
+)
+def _(patch):
+    changed(patch, SumsQuestion, "sensitivity", lambda real: lambda self, relation: real(self, AR))
+
+
+@bug("the count beside a sum is not charged", checks.exactly("sums by groups, pure"))
+def _(patch):
+    def alone(real):
+        half = Fraction(1, 2)
+        return lambda self, relation: replace(real(self, relation), l1=half, l2_squared=half**2)
+
+    changed(patch, SumsQuestion, "sensitivity", alone)
+
+
+@bug("a sum from the lower end is charged as one about the middle", checks.exactly("sums, pure"))
+def _(patch):
+    def uncentred(real):
+        def add(self, sums, batch):
+            real(self, sums, batch)
+            sums[0] += sums[1] * grid_of(self.domain, self.name).steps
+
+        return add
+
+    changed(patch, SumsTask, "add", uncentred)
+
+
+@bug("what is not declared is summed as if it lay beyond the bounds", checks.exactly("sums by groups, rho"))
+def _(patch):
+    def add(self, sums, batch):
+        codes = batch[column_of(self.name)].astype(np.int64)
+        steps = grid_of(self.domain, self.name).steps
+        np.add.at(sums[0], batch["g"], 2 * codes - steps)
+        np.add.at(sums[1], batch["g"], 1)
+
+    patch.setattr(SumsTask, "add", add)
 
 
 @bug("add/remove shift of residuals under replace-one", checks.exactly("residuals, some axes", REP))

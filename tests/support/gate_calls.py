@@ -202,6 +202,16 @@ def _odd_class(rng: Rng, known: ClassSets) -> ClassSets:
     )
 
 
+def _sums(rng: Rng) -> Arguments:
+    """A column with fine cells or without, over groups of some others, each of the right type or not."""
+    return {
+        "name": pick(rng, ["d", "d", "e", "e", "a", "nobody", odd(rng)]),
+        "by": pick(rng, [(), (), ("a",), ("a", "b"), ("e",), ("d",), ("b", "a"), ("huge",), odd(rng)]),
+        "price": price(rng),
+        "note": _note(rng),
+    }
+
+
 def _combination_errors(rng: Rng) -> Arguments:
     """Rows over some columns, of the right type and codes or not; families with floors, each once or not."""
     size = {"a": 4, "b": 2, "c": 2, "d": 4}
@@ -274,6 +284,7 @@ def _group_mean_errors(rng: Rng) -> Arguments:
 STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "size": lambda rng: {"price": price(rng), "note": _note(rng)},
     "total": lambda rng: {"weight": weighting(rng), "price": price(rng)},
+    "sums": _sums,
     "measure": lambda rng: {"queries": queries(rng), "noise": noise(rng), "note": _note(rng)},
     "select": _select,
     "choose": _choose,

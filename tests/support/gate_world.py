@@ -33,11 +33,12 @@ DOMAIN = Domain(
         Attribute("a", Kind.ORDINAL, codes=3, nullable=True),
         Attribute("b", Kind.BOOLEAN, codes=2),
         Attribute("c", Kind.BOOLEAN, codes=2),
-        Attribute("d", Kind.NUMERIC, bounds=(0.0, 4.0), bins=4),
+        Attribute("d", Kind.NUMERIC, bounds=(0.0, 4.0), bins=4, unit=0.5),
         Attribute("huge", Kind.ORDINAL, codes=2**40),
+        Attribute("e", Kind.NUMERIC, bounds=(0.0, 3.0), bins=1, unit=1, nullable=True),
     )
 )
-OTHER = Domain((*DOMAIN.attributes[:4], Attribute("huge", Kind.ORDINAL, codes=2**41)))
+OTHER = Domain((*DOMAIN.attributes[:4], Attribute("huge", Kind.ORDINAL, codes=2**41), DOMAIN["e"]))
 """Not the table's domain."""
 
 PURE, RHO, MU = Budget(1000.0), Budget(20.0, 1e-5), Budget(20.0, 1e-5, "gaussian")
@@ -190,7 +191,7 @@ class Side:
         whole, budget = budgets
         columns = {
             name: np.array([row[i] for row in rows], dtype=np.uint64 if name == "huge" else np.uint8)
-            for i, name in enumerate(DOMAIN.names)
+            for i, name in enumerate(DOMAIN.columns)
         }
         self.engine = TapedEngine(DOMAIN, columns)
         self.noise = noise
@@ -304,7 +305,7 @@ def shown(value: Any) -> str:
 
 def neighbouring_rows(rng: np.random.Generator, relation: Relation) -> tuple[Rows, Rows]:
     """A small table, often a tiny one, and a neighbour of it."""
-    sizes = [a.size for a in DOMAIN]
+    sizes = list(DOMAIN.columns.values())
 
     def record() -> tuple[int, ...]:
         return tuple(int(rng.integers(size)) for size in sizes)

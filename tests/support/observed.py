@@ -232,7 +232,7 @@ class Watched:
         whole, self.budget = budgets
         columns = {
             name: np.array([row[i] for row in rows], dtype=np.uint64 if name == "huge" else np.uint8)
-            for i, name in enumerate(DOMAIN.names)
+            for i, name in enumerate(DOMAIN.columns)
         }
         self.engine = ObservedEngine(DOMAIN, columns)
         self.engine.meanwhile, self.engine.tape, self.engine.digest = None, tape, "one for all"

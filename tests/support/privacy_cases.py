@@ -24,7 +24,7 @@ from maquette.core.laws import NoiseRequest
 from maquette.core.linear_queries import Group
 from maquette.core.measurement import Receipt
 from maquette.core.typical import Conjunctions, Distance, Quantile
-from maquette.domain import Domain
+from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
@@ -325,7 +325,28 @@ def _select_tables(curator: Any, *, related: bool = False) -> Any:
     return curator.select_tables(TABLES, _references(), penalties, count=2, price=price, related=related)
 
 
+VALUES = Domain(
+    (
+        Attribute("g", Kind.CATEGORICAL, codes=2),
+        Attribute("x", Kind.NUMERIC, bounds=(-2, 2), unit=1, nullable=True),
+    )
+)
+"""12 cells, as many as the other universe; every cell of x but the missing one is one fine cell."""
+PRESENT = Domain((VALUES["g"], Attribute("x", Kind.NUMERIC, bounds=(0, 5), integer=True)))
+"""The same without missing values."""
+
+
+def _sums(*by: str, price: Fraction = Fraction(1)) -> Callable[[Any], Any]:
+    return lambda curator: curator.sums("x", by, price=price * _price(curator))
+
+
 QUESTION_CASES = [
+    Case("sums, pure", PURE, _sums(), VALUES),
+    Case("sums by groups, pure", PURE, _sums("g"), VALUES),
+    Case("sums by groups, rho", CONCENTRATED, _sums("g", price=Fraction(6, 7)), VALUES),
+    Case("sums by their own cells, rho", CONCENTRATED, _sums("x"), VALUES),
+    Case("sums without missing values, pure", PURE, _sums(), PRESENT),
+    Case("sums without missing values, rho", CONCENTRATED, _sums(price=Fraction(6, 7)), PRESENT),
     Case("tables, pure", PURE, _tables),
     Case("tables, rho", CONCENTRATED, _tables),
     Case("distances, pure", PURE, _distances),

@@ -16,6 +16,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.core.budget import Budget
 from maquette.core.curator import Curator
 from maquette.core.events import PureEvent
+from maquette.core.grid import column_of
 from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Domain, Persons, Relation
 from maquette.owner import Table
@@ -148,10 +149,11 @@ class Untouchable:
 
 
 def columns_of(domain: Domain, histogram: Sequence[int]) -> dict[str, np.ndarray]:
-    """Coded columns of the rows that a histogram over all cells counts."""
+    """Coded columns of the rows that a histogram over all cells counts; fine cells are those that are declared."""
     cells = np.repeat(np.arange(domain.size), np.asarray(histogram, dtype=np.int64))
     codes = np.unravel_index(cells, domain.shape)
-    return {name: code.astype(np.uint8) for name, code in zip(domain.names, codes, strict=True)}
+    columns = {name: code.astype(np.uint8) for name, code in zip(domain.names, codes, strict=True)}
+    return columns | {column_of(a.name): columns[a.name] for a in domain if a.grid is not None}
 
 
 def table_of(

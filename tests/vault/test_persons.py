@@ -138,7 +138,7 @@ def test_packed_records_come_back(count):
     coded = {
         a.name: np.append(
             generator.integers(0, a.size - 1, 50, dtype=np.uint64, endpoint=True), np.uint64(a.size - 1)
-        ).astype(code_type(a))
+        ).astype(code_type(a.size))
         for a in domain
     }
     words = pack(domain, coded)

@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class CandidateOptions:
     """What is chosen among, beside queries, and how."""
 
     attribute: Annotated[
@@ -41,7 +41,7 @@ def choose(
     *,
     table: TableFile,
     terms: AnswerTerms,
-    wish: Candidates,
+    wish: CandidateOptions,
     workload: WorkloadWords,
     payer: Payer,
     reading: TableReading,

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseOptions(ReleaseRequest):
+class TargetedRelease(ReleaseRequest):
     """A release, with the error that a configured mechanism aims at."""
 
     alpha: Annotated[
@@ -51,7 +51,7 @@ class Written(options.Shown):
 def release(
     *,
     table: options.TableFile,
-    wish: ReleaseOptions,
+    wish: TargetedRelease,
     workload: WorkloadWords,
     payer: Payer,
     reading: options.TableReading,

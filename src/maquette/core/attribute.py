@@ -15,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.core import values
+from maquette.core import grid, values
 from maquette.core.errors import DomainError
+from maquette.core.grid import Grid
 from maquette.core.values import spelling
 
 Scalar = str | int | float | bool
@@ -39,7 +40,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A declared column. Exactly one of `categories`, `codes`, `bounds` with `bins`, or `edges` is given."""
+    """A declared column. Exactly one of `categories`, `codes`, `bounds`, or `edges` is given."""
 
     name: str
     kind: Kind
@@ -58,6 +59,12 @@ class Attribute:
     """A numeric attribute that holds whole numbers only, and only if it says so; decoded values are whole."""
     calendar: str | None = None
     """An ordinal attribute of days or moments: `categories` are all cells of a year, month, week, day or hour."""
+    unit: float | None = None
+    """A numeric attribute whose values are multiples of it, of which sums are taken; given by bounds without bins."""
+    borders: tuple[float, ...] | None = field(init=False, repr=False, compare=False)
+    """The edges, or those that follow from bounds and a unit without bins."""
+    grid: Grid | None = field(init=False, repr=False, compare=False)
+    """Its fine cells, if it has a unit."""
     cells: int = field(init=False, repr=False, compare=False)
     """How many cells are declared, without the overflow and null cells."""
     size: int = field(init=False, repr=False, compare=False)
@@ -75,16 +82,17 @@ class Attribute:
         ]
         if sum(forms) != 1:
             raise DomainError(
-                f"attribute '{self.name}' needs exactly one of categories, size, bounds with bins, or edges"
+                f"attribute '{self.name}' needs exactly one of categories, size, bounds, or edges"
             )
-        if (self.bounds is None) != (self.bins is None):
+        if self.bounds is None and self.bins is not None:
             raise DomainError(f"attribute '{self.name}': bounds and bins go together")
         if self.kind is Kind.NUMERIC and self.bounds is None and self.edges is None:
-            raise DomainError(f"attribute '{self.name}' is numeric and needs bounds with bins, or edges")
+            raise DomainError(f"attribute '{self.name}' is numeric and needs bounds, or edges")
         if self.kind is not Kind.NUMERIC and (self.bounds is not None or self.edges is not None):
             raise DomainError(
                 f"attribute '{self.name}' is {self.kind}: bounds and edges are for numeric attributes"
             )
+        self._settle_grid()
         object.__setattr__(self, "cells", self._count_cells())
         object.__setattr__(self, "size", self.cells + self.overflow + self.nullable)
         self._check_values()
@@ -104,13 +112,44 @@ class Attribute:
             if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
                 raise DomainError(f"attribute '{self.name}': {word} is a whole number, got {count!r}")
 
+    def _settle_grid(self) -> None:
+        """The fine cells, and where bounds come without bins also the borders of the cells."""
+        bounds = (
+            self.bounds if self.edges is None else (self.edges[0], self.edges[-1]) if self.edges else None
+        )
+        object.__setattr__(self, "borders", self.edges)
+        object.__setattr__(self, "grid", None)
+        if self.unit is not None and self.kind is not Kind.NUMERIC:
+            raise DomainError(f"attribute '{self.name}' is {self.kind}: a unit is for numeric attributes")
+        alone = self.bounds is not None and self.bins is None
+        if bounds is None or not (alone or self.unit is not None):
+            return
+        self._check_ends(bounds)
+        low, high = bounds
+        try:
+            unit = self.unit
+            if unit is None:
+                unit = grid.default_unit(low, high, integer=self.integer)
+            grid.check_unit(unit)
+            fine = Grid.over(low, high, unit, has_undeclared=self.nullable or self.overflow)
+        except DomainError as error:
+            raise DomainError(f"attribute '{self.name}': {error}") from None
+        if self.integer and fine.unit.denominator != 1:
+            raise DomainError(
+                f"attribute '{self.name}' holds whole numbers; its unit is one too, got {unit:g}"
+            )
+        object.__setattr__(self, "unit", float(unit))
+        object.__setattr__(self, "grid", fine)
+        if alone:
+            object.__setattr__(self, "borders", fine.borders())
+
     def _count_cells(self) -> int:
         if self.categories is not None:
             return len(self.categories)
         if self.codes is not None:
             return self.codes
-        if self.edges is not None:
-            return len(self.edges) - 1
+        if self.borders is not None:
+            return len(self.borders) - 1
         assert self.bins is not None
         return self.bins
 
@@ -149,9 +188,12 @@ class Attribute:
                 "between the first and the last"
             )
 
-    def _check_bounds(self, bounds: tuple[float, ...], bins: int) -> None:
+    def _check_ends(self, bounds: tuple[float, ...]) -> None:
         if len(bounds) != 2 or not all(_is_finite(b) for b in bounds) or bounds[0] >= bounds[1]:
             raise DomainError(f"attribute '{self.name}' needs finite bounds with low < high, got {bounds}")
+
+    def _check_bounds(self, bounds: tuple[float, ...], bins: int) -> None:
+        self._check_ends(bounds)
         if bins < 1:
             raise DomainError(f"attribute '{self.name}' needs bins >= 1, got {bins}")
         largest = max(abs(bounds[0]), abs(bounds[1]))
@@ -164,7 +206,7 @@ class Attribute:
         if self.kind is not Kind.NUMERIC:
             raise DomainError(f"attribute '{self.name}' is {self.kind}: integer is for numeric attributes")
         low, high = self.edge(0), self.edge(self.cells)
-        if self.edges is None and high - low >= self.cells:
+        if self.borders is None and high - low >= self.cells:
             return  # every cell is at least one wide
         if math.floor(high) - math.ceil(low) + 1 >= self.cells:
             first, last = self._whole_numbers(np.arange(self.cells))
@@ -207,8 +249,8 @@ class Attribute:
 
     def edge(self, i: int) -> float:
         """The left border of cell i (or, at i = cells, the right border of the last cell)."""
-        if self.edges is not None:
-            return self.edges[i]
+        if self.borders is not None:
+            return self.borders[i]
         assert self.bounds is not None
         assert self.bins is not None
         low, high = self.bounds
@@ -218,9 +260,9 @@ class Attribute:
         """The cell of each number, total: outside clamps to the edge or the overflow cell, NaN is missing."""
         values = np.asarray(values, dtype=np.float64)
         missing = np.isnan(values)
-        if self.edges is not None:
-            borders = np.asarray(self.edges)
-            low, high = self.edges[0], self.edges[-1]
+        if self.borders is not None:
+            borders = np.asarray(self.borders)
+            low, high = self.borders[0], self.borders[-1]
             clamped = np.clip(np.where(missing, low, values), low, high)
             code = np.minimum(np.searchsorted(borders, clamped, side="right") - 1, self.cells - 1)
         else:
@@ -238,6 +280,16 @@ class Attribute:
             code = np.where((values < low) | (values > high), self.overflow_cell, code)
         return np.where(missing, self.missing_code, code)
 
+    def fine_code(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The fine cell of each number, total; a value beyond the bounds is undeclared where `bin_index` says so."""
+        assert self.grid is not None
+        values = np.asarray(values, dtype=np.float64)
+        codes = self.grid.codes(values)
+        if not self.overflow:
+            return codes
+        outside = (values < self.edge(0)) | (values > self.edge(self.cells))
+        return np.where(outside, self.grid.undeclared_code, codes)
+
     def entry(self) -> dict[str, Any]:
         """The entry of the attribute in a domain file."""
         entry: dict[str, Any] = {"name": self.name, "kind": str(self.kind)}
@@ -252,9 +304,13 @@ class Attribute:
         if self.codes is not None:
             entry["size"] = self.codes
         if self.bounds is not None:
-            entry |= {"bounds": list(self.bounds), "bins": self.bins}
+            entry["bounds"] = list(self.bounds)
+        if self.bins is not None:
+            entry["bins"] = self.bins
         if self.edges is not None:
             entry["edges"] = list(self.edges)
+        if self.unit is not None:
+            entry["unit"] = self.unit
         entry["nullable"] = self.nullable
         for flag in ("overflow", "integer"):
             if getattr(self, flag):
@@ -304,8 +360,8 @@ class Attribute:
 
     def _borders(self, codes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Left and right border of each cell, the same numbers as `edge` gives."""
-        if self.edges is not None:
-            borders = np.asarray(self.edges, dtype=np.float64)
+        if self.borders is not None:
+            borders = np.asarray(self.borders, dtype=np.float64)
             return borders[codes], borders[codes + 1]
         assert self.bounds is not None
         start, end = self.bounds

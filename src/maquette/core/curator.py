@@ -49,9 +49,10 @@ from maquette.core.drawing import (
 )
 from maquette.core.errors import LedgerError, MechanismError
 from maquette.core.events import Selection
+from maquette.core.fine_sums import SumsQuestion
 from maquette.core.forms import Margin
 from maquette.core.group_means import GroupMeans, GroupMeansQuestion
-from maquette.core.laws import IndependentLaw, NoiseRequest
+from maquette.core.laws import IndependentLaw, NoiseRequest, independent
 from maquette.core.ledger.entry import step_key
 from maquette.core.ledger.ledger import Ledger
 from maquette.core.linear_queries import Group, LinearQueries
@@ -64,6 +65,7 @@ from maquette.core.measurement import (
     GuessOutcome,
     Measurement,
     NoisyCounts,
+    NoisySums,
     NoisyTable,
     Q,
     Residual,
@@ -153,6 +155,24 @@ class Curator(Barrier):
             note=note,
         )
         return Measurement(queries, values, law, receipt)
+
+    def sums(self, name: str, by: Margin = (), *, price: Fraction, note: Note = None) -> NoisySums:
+        """The sums of a numeric attribute over the groups of some others, at the resolution of its unit, plus noise.
+
+        Guarantee: `price`, by the sensitivity in `core/fine_sums.py`.
+        """
+        question = SumsQuestion.of(self.domain, name, by)
+        task = question.task()
+        values, law, receipt = self._noisy(
+            question.request(),
+            question.sensitivity(self.relation),
+            NoiseRequest.at(price, self.unit),
+            lambda: question.numerators(self._engine.fold(task)),
+            denominator=question.denominator,
+            coordinates=question.numbers,
+            note=note,
+        )
+        return NoisySums(name, question.by, values, question.denominator, independent(law), receipt)
 
     def select(
         self, queries: LinearQueries, answers: Answers, *, price: Fraction, signed: bool = False

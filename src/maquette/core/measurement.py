@@ -55,6 +55,21 @@ class NoisyCounts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class NoisySums:
+    """Noisy sums of (v - middle) / width over the groups of a margin, and half the numbers of their records.
+
+    `values` are whole numbers over `denominator`, the sums first; the halved counts follow where there are some.
+    """
+
+    name: str
+    by: Margin
+    values: NDArray[np.int64]
+    denominator: int
+    noise: IndependentLaw
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NoisyTable:
     """A table in bins plus noise; `values` are flat whole counts."""
 

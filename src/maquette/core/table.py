@@ -55,7 +55,7 @@ class PrivateTable:
     _: KW_ONLY
     persons: Persons | None = None
     """Whose privacy is protected where one person has several records; None where everybody has one."""
-    family: Family | None = None
+    _family: Family | None = None
     """The tables that it belongs to, where a unit has rows in several."""
     _raw: Callable[[Sequence[str], bytes], str] | None = None
     """The commitment to raw columns, for a ledger that was made before the domain."""
@@ -63,8 +63,9 @@ class PrivateTable:
     """The ledger that first paid for this handle, by the head of its first entry and its name; no other one may."""
 
     def __post_init__(self) -> None:
-        if self.family is not None and not any(
-            one.engine is self._engine and one.persons == self.persons for one in self.family.members.values()
+        if self._family is not None and not any(
+            one.engine is self._engine and one.persons == self.persons
+            for one in self._family.members.values()
         ):
             raise ParameterError("expected a table of the family, with the rows that a unit has in it")
 
@@ -76,9 +77,9 @@ class PrivateTable:
     @property
     def ledger_identity(self) -> tuple[str, Persons | None]:
         """What the ledger that pays for it was made for: a declaration, and whom it protects."""
-        if self.family is None:
+        if self._family is None:
             return self.universe.fingerprint, self.persons
-        return self.family.fingerprint, self.family.units
+        return self._family.fingerprint, self._family.units
 
     def __reduce__(self) -> NoReturn:
         raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
@@ -92,16 +93,23 @@ def engine_of(table: PrivateTable) -> Engine:
     return table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
 
 
+def family_of(table: PrivateTable) -> Family | None:
+    """The tables that it belongs to: for whoever opened them."""
+    return table._family  # pyright: ignore[reportPrivateUsage]  (as above)
+
+
 def commitment_of(table: PrivateTable, ledger: Ledger) -> str:
     """What ties a ledger to this table, in the form of the one that the ledger has."""
-    if table.family is not None:
-        return table.family.commitment(ledger.salt)
+    family = family_of(table)
+    if family is not None:
+        return family.commitment(ledger.salt)
     return engine_of(table).commitment(ledger.salt, like=ledger.commitment)
 
 
 def _payers_of(table: PrivateTable) -> list[tuple[str, str]]:
-    if table.family is not None:
-        return table.family.payers
+    family = family_of(table)
+    if family is not None:
+        return family.payers
     return table._payers  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
 
 

@@ -14,6 +14,7 @@ from maquette.core import _check
 from maquette.core._arguments import checks_arguments
 from maquette.core.attribute import Attribute
 from maquette.core.errors import DomainError
+from maquette.core.grid import column_of
 
 
 @dataclass(frozen=True)  # without slots, so that look-ups can be computed once and stored
@@ -61,6 +62,12 @@ class Universe:
     def sizes(self) -> dict[str, int]:
         """Cells per attribute by name."""
         return dict(zip(self.names, self.shape, strict=True))
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """The coded columns of a record by name, each with the number of its codes: attributes, then fine cells."""
+        fine = {column_of(a.name): a.grid.size for a in self.attributes if a.grid is not None}
+        return self.sizes | fine
 
     def __getitem__(self, name: str) -> Attribute:
         try:

@@ -36,6 +36,7 @@ class AttributeEntry(BaseModel):
     bounds: tuple[StrictInt | StrictFloat, StrictInt | StrictFloat] | None = None
     bins: StrictInt | None = None
     edges: list[StrictInt | StrictFloat] | None = None
+    unit: StrictInt | StrictFloat | None = None
     nullable: StrictBool = False
     overflow: StrictBool = False
     integer: StrictBool = False
@@ -160,6 +161,7 @@ def _attribute(entry: AttributeEntry) -> Attribute:
         overflow=entry.overflow,
         integer=entry.integer,
         calendar=entry.calendar,
+        unit=entry.unit,
     )
 
 

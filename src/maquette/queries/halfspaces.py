@@ -110,8 +110,8 @@ def _middle(attribute: Attribute, code: int) -> Fraction:
 
 
 def _border(attribute: Attribute, index: int) -> Fraction:
-    if attribute.edges is not None:
-        return exact(attribute.edges[index], what="an edge")
+    if attribute.borders is not None:
+        return exact(attribute.borders[index], what="an edge")
     assert attribute.bounds is not None
     assert attribute.bins is not None
     low, high = (exact(bound, what="a bound") for bound in attribute.bounds)

@@ -14,6 +14,7 @@ from maquette.domain import rows_of
 from maquette.errors import ParameterError
 from maquette.mechanisms.base import Forecast, Mechanism, Prepared, Stated, Task
 from maquette.progress import Stage
+from maquette.releasing import means
 from maquette.releasing.certify import (
     CLASS_SHARE,
     MAY_COST,
@@ -38,7 +39,7 @@ class CertificateChoice(NamedTuple):
     classes: tuple[str, ...] = ()
 
 
-class Prices(NamedTuple):
+class PlanPrices(NamedTuple):
     """A budget divided, on the ledger's grid; the parts never sum above it.
 
     As prices of looks at single records: what the gate charges for a person of several comes to the budget.
@@ -49,6 +50,8 @@ class Prices(NamedTuple):
     """For the workload's certificate."""
     classes: Fraction
     """For the certificates of all classes of questions together."""
+    sums: Fraction
+    """For the sums of columns that have a unit."""
 
 
 class PaidSize(NamedTuple):
@@ -107,7 +110,7 @@ class Plan:
         return self.request.budget
 
     @property
-    def prices(self) -> Prices:
+    def prices(self) -> PlanPrices:
         return prices_of(self.request, self.certificate)
 
     def price_of_classes(self, some: int) -> Fraction:
@@ -181,15 +184,17 @@ def asked_for(request: Request) -> CertificateChoice:
     return CertificateChoice(SHARE if request.share is None else request.share, request.classes or ())
 
 
-def prices_of(request: Request, certificate: CertificateChoice) -> Prices:
+def prices_of(request: Request, certificate: CertificateChoice) -> PlanPrices:
     """The budget of a request, divided."""
     share = Fraction(str(certificate.share))
     classes = Fraction(str(CLASS_SHARE)) if certificate.classes else Fraction(0)
     units = request.budget.row_units(rows_of(request.persons))
-    parts = split(units, [1 - share - classes, share, classes])
+    sums = Fraction(0) if request.weight is not None else means.share_of(request.queries)
+    sums *= 1 - share - classes
+    parts = split(units, [1 - share - classes - sums, share, classes, sums])
     if parts[0] < 1:
         raise ParameterError(f"the budget {request.budget} is too small to be divided")
-    return Prices(*(Fraction(part, UNITS) for part in parts))
+    return PlanPrices(*(Fraction(part, UNITS) for part in parts))
 
 
 def _may_choose_classes(request: Request) -> bool:

@@ -39,6 +39,7 @@ from maquette.core.any_order import MAX_ROWS
 from maquette.core.bounds import FACTORS
 from maquette.core.class_errors import WHOLE, Kind, ReleasedTables
 from maquette.core.combinations import ReleasedRows
+from maquette.core.laws import Gaussian
 from maquette.core.measurement import Size
 from maquette.core.tables import count_margins
 from maquette.domain import Domain
@@ -203,6 +204,13 @@ def records(size: Size, model: object, *, beta: float) -> Records:
     else:
         value, error = float(size.divisor), sizing.size_error(size, beta)
     return Records(max(value - error, 0.0), value, value + error)
+
+
+def variance_of_records(size: Size, model: object) -> float | None:
+    """Of the noise on the value of `records`, where that is Gaussian; None for other noise and where there is none."""
+    if not isinstance(size.noise, Gaussian):
+        return None
+    return model.variance_of_total if isinstance(model, SculptModel) else float(size.noise.sigma_squared)
 
 
 PAIRS = 3.0

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from maquette.core.budget import Budget
 from maquette.core.measurement import Size
 from maquette.errors import ReleaseError
+from maquette.results import sums
 from maquette.results.statements import (
     Account,
 )
@@ -132,7 +133,7 @@ def dump(release: Release) -> dict[str, Any]:
 
 
 def _later_parts(release: Release) -> dict[str, Any]:
-    """What earlier versions do not know: distance of the rows, certificates of classes, persons."""
+    """What earlier versions do not know: distance of the rows, certificates of classes, sums, persons."""
     parts: dict[str, Any] = {}
     if release.rows_distance is not None:
         parts["rows_distance"] = asdict(release.rows_distance)
@@ -144,6 +145,8 @@ def _later_parts(release: Release) -> dict[str, Any]:
             del one["columns"]
     if stored:
         parts["certificates"] = stored
+    if release.sums:
+        parts["sums"] = [sums.to_json(column) for column in release.sums]
     if release.quality:
         parts["quality"] = [asdict(one) for one in release.quality]
     if release.persons is not None:

@@ -31,14 +31,16 @@ from maquette.queries import condition
 from maquette.queries.condition import Condition, Leaf, Runs
 from maquette.queries.predicates import of_condition
 from maquette.queries.quality import ANY_MEAN, rounding
+from maquette.results import sums
 from maquette.results.answering import check_attributes
 from maquette.results.covering import Bound, Product, error_of
-from maquette.results.distribution import marginal_places, records
+from maquette.results.distribution import marginal_places, records, variance_of_records
 from maquette.results.groups import Groups
 from maquette.results.knowledge import estimate
 from maquette.results.means import Cells, crossing, ends_by_noise, mean_by_tails
 from maquette.results.select import Item
 from maquette.results.statements import Estimate
+from maquette.results.sums import ColumnSum
 from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
@@ -117,6 +119,8 @@ class Grouping(Groups):
         match item.figure:
             case "share":
                 return self.share()
+            case "sum" | "mean" if (column := self._column(name)) is not None:
+                return self._by_own_sum(column, item.figure)
             case "sum":
                 return self.sum(name)
             case "mean":
@@ -126,6 +130,28 @@ class Grouping(Groups):
                 return self.quantile(name, item.level)
             case _:
                 return self.count(item.attribute)
+
+    def _column(self, name: str | None) -> ColumnSum | None:
+        """The measured sum of a numeric attribute, where the figure is about all records."""
+        if self.by or self.predicate is not None or self.release.size.unpaid:
+            return None
+        return next((column for column in self.release.sums if column.name == name), None)
+
+    def has_own_sum(self, item: Item) -> bool:
+        """Is a mean or a sum known by the noise of the column's own sum?"""
+        is_about_all = item.figure in ("sum", "mean") and item.where is None
+        return is_about_all and self._column(item.attribute) is not None
+
+    def _by_own_sum(self, column: ColumnSum, figure: str) -> Figures:
+        """The mean or the sum of all declared values, by the noise of its own sum."""
+        release = self.release
+        beta = release.beta * release.knowledge.part_of_beta
+        size = sums.Records(
+            *self._size, release.size.public, variance_of_records(release.size, release.model)
+        )
+        state = sums.mean_of if figure == "mean" else sums.sum_of
+        between = state(column, self.domain[column.name], size, beta=beta)
+        return Figures(*(np.array([end]) for end in (between.value, between.lower, between.upper)))
 
     def _filtered(self, item: Item, text: str) -> tuple[Figures, list[str]]:
         """The figure of those who meet a further condition; groups that have none of them are there too."""
@@ -354,6 +380,8 @@ class Grouping(Groups):
     def statements(self, item: Item) -> list[str]:
         """By what the figures of every group are stated."""
         name = item.attribute
+        if self.has_own_sum(item):
+            return [sums.STATEMENT]
         if item.figure in ("count", "share") and len(self.codes) <= MAX_EACH:
             return [_said(one) for one in self._each(name)]
         statement = self._shares(name).statement

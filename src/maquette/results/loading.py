@@ -51,6 +51,7 @@ from maquette.results.statements import (
     RowsDistance,
     Spending,
 )
+from maquette.results.sums import ColumnSum
 from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
@@ -214,6 +215,7 @@ def parse(
         guarantee=build(Guarantee, data["guarantee"], where="guarantee"),
         certificate=read(Certificate | None, data["certificate"], where="certificate"),
         certificates=_parse_certificates(data.get("certificates", [])),
+        sums=_parse_sums(data.get("sums", [])),
         quality=_parse_quality(data.get("quality", [])),
         rows_distance=read(RowsDistance | None, data.get("rows_distance"), where="rows_distance"),
         exactness=read(Exactness, data["exactness"], where="exactness"),
@@ -239,6 +241,21 @@ def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
         if not is_known or not is_bound:
             raise ReleaseError(f"expected a certificate of a known class with a bound, got {one.name!r:.80}")
     return certificates
+
+
+def _parse_sums(data: Any) -> tuple[ColumnSum, ...]:
+    """The measured sums of columns."""
+    return tuple(
+        ColumnSum(
+            name=read(str, one["name"], where="sums.name"),
+            value=read(int, one["value"], where="sums.value"),
+            halves=read(int | None, one["halves"], where="sums.halves"),
+            denominator=read(int, one["denominator"], where="sums.denominator"),
+            noise=law_of(one["noise"]),
+            receipt=read(Receipt, one["receipt"], where="sums.receipt"),
+        )
+        for one in read(tuple[dict, ...], data, where="sums")
+    )
 
 
 def _parse_quality(data: Any) -> tuple[QualityCertificate, ...]:

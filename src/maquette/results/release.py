@@ -42,6 +42,7 @@ from maquette.results import (
     tables,
     wording,
 )
+from maquette.results import sums as column_sums
 from maquette.results.covering import Coverage
 from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.knowledge import Knowledge
@@ -60,6 +61,7 @@ from maquette.results.statements import (
     named_in_headline,
     useful,
 )
+from maquette.results.sums import ColumnSum
 
 if TYPE_CHECKING:
     import pyarrow
@@ -95,6 +97,8 @@ class Release:
     certificate: Certificate | None = None
     certificates: tuple[ClassCertificate, ...] = ()
     """For whole classes of questions beside the workload's; all certificates hold together."""
+    sums: tuple[ColumnSum, ...] = ()
+    """The sums of columns that have a unit, each measured by itself."""
     quality: tuple[QualityCertificate, ...] = ()
     """How far the rows are off typically, and whole tables of them on average: together with the certificates."""
     database: SmallDatabase | None = None
@@ -132,6 +136,7 @@ class Release:
             )
         if self.deviations is not None and len(self.deviations) != len(self.answers):
             raise ReleaseError("expected one standard deviation per answer")
+        column_sums.check(self.sums, {a.name: a.grid for a in self.domain})
         # a column that nothing was measured about would be made up, whatever made or stored it
         database = coverage.only(self.database, self.measured)
         columns = self.measured if database is None else database.columns

@@ -16,6 +16,7 @@ import numpy as np
 from maquette.errors import WorkloadError
 from maquette.queries.classes import CLASSES
 from maquette.queries.combinations import COMBINATIONS
+from maquette.results import sums
 from maquette.results.columns import label_list, number_column, word_column
 from maquette.results.figures import MAX_EACH, Figures, Floats, Grouping
 from maquette.results.groups import Groups
@@ -229,10 +230,12 @@ def _notes(grouping: Grouping, items: Sequence[Item]) -> tuple[str, ...]:
             f"of more than {MAX_EACH:,} groups only what is stated for all of them at once is shown; a single one "
             "may be known better, and an answer to its condition says so"
         )
-    for name in dict.fromkeys(item.attribute for item in items if item.figure in ("sum", "mean", "quantile")):
+    numeric = [item for item in items if item.figure in ("sum", "mean", "quantile")]
+    by_cells = {item.attribute for item in numeric if not grouping.has_own_sum(item)}
+    for name in dict.fromkeys(item.attribute for item in numeric):
         attribute = release.domain[name or ""]
         low, high = attribute.ends()
-        if (high > low).any():
+        if name in by_cells and (high > low).any():
             notes.append(
                 f"{name} is known by cells of up to {float((high - low).max()):g}: where a value lies inside its cell "
                 "is not known, and the error includes it"
@@ -296,6 +299,8 @@ def short_statement(text: str) -> str:
             return one.name
     if text.endswith("every query of the workload"):
         return "workload"
+    if text == sums.STATEMENT:
+        return "noise of its own sum"
     if text.startswith("from the noise"):
         return "noise of the measured tables"
     return f"{text[: LABEL - 3].rstrip(' ,;')}..."

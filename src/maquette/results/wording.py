@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 QUESTION_LABELS = {
     "size": "number of records",
     "total": "total weight",
+    "sums": "sum of a column",
     "measure": "noisy answers",
     "residuals": "noisy answers",
     "residuals in bins": "noisy answers",

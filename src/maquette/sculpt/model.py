@@ -120,7 +120,7 @@ class SculptModel:
         total, error = self.total(beta=beta)
         count = float((weights * table.counts).sum())
         if not self.pure:
-            of_total = self._variance_of_total
+            of_total = self.variance_of_total
             own = len(table.bins.margin) == 1 and self.size.noise is not None
             return ends_by_variance(
                 count,
@@ -160,8 +160,8 @@ class SculptModel:
             return max(values[best], 1.0), quantiles.sum_quantile(
                 law, [(float(len(table.counts)), 1.0)], beta=share
             )
-        weights = self._variance_of_total / np.array(variances)
-        law = law_of_variance(self._variance_of_total, pure=False)
+        weights = self.variance_of_total / np.array(variances)
+        law = law_of_variance(self.variance_of_total, pure=False)
         return max(float(weights @ np.array(values)), 1.0), quantiles.sum_quantile(
             law, [(1.0, 1.0)], beta=share
         )
@@ -190,7 +190,7 @@ class SculptModel:
         return [table for table in self.tables if len(table.bins.margin) == 1]
 
     @property
-    def _variance_of_total(self) -> float:
+    def variance_of_total(self) -> float:
         """Of the mean of all measurements of the total by their precision; 0 where it is public."""
         if self.size.noise is None:
             return 0.0

@@ -13,7 +13,7 @@ them are kept.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from maquette._version import __version__
 from maquette.core.rows.arrow import pa
-from maquette.core.rows.coding import code_type, coders
+from maquette.core.rows.coding import Coder, code_type, coders
 from maquette.core.rows.commitment import LANES, pack, packed_words, unpack
 from maquette.core.rows.counting import Coded, RecordsTask, Task
 from maquette.core.rows.persons import PENDING, Words, ids_of, missing_words, ranks, shuffled
@@ -54,7 +54,7 @@ def versions() -> tuple[str, ...]:
 
 def block_schema(domain: Universe) -> str:
     """The columns of a block, in the words of Spark: the digest, the package that is another one or none, the codes."""
-    codes = ", ".join(f"c{i} binary" for i in range(len(domain)))
+    codes = ", ".join(f"c{i} binary" for i in range(len(domain.columns)))
     return f"records binary, other int, {codes}"
 
 
@@ -72,29 +72,32 @@ class CodeBlocks:
     def __call__(self, raw: Iterable[Any]) -> Iterator[Any]:
         other = _other_version(self.expected)
         if other is not None:
-            yield block([b""] * len(self.domain), self.records.zeros(), other)
+            yield block([b""] * len(self.domain.columns), self.records.zeros(), other)
             return
         for coded in self._gathered(raw):
             sums = self.records.zeros()
             self.records.add(sums, coded)
-            yield block([coded[name].tobytes() for name in self.domain.names], sums, None)
+            yield block([coded[name].tobytes() for name in self.domain.columns], sums, None)
 
     def _gathered(self, raw: Iterable[Any]) -> Iterator[Coded]:
         """Codes of many raw batches together."""
-        coding = list(coders(self.domain).items())
+        coding = coders(self.domain)
         pending: list[Coded] = []
         rows = 0
         for table in stacked(raw):
-            columns = [column.combine_chunks() for column in table.columns]
-            pending.append(
-                {name: coder.code(column) for (name, coder), column in zip(coding, columns, strict=True)}
-            )
+            pending.append(_codes(coding, self.domain, table.columns))
             rows += table.num_rows
             if rows >= BLOCK_ROWS:
                 yield _joined(pending)
                 pending, rows = [], 0
         if rows:
             yield _joined(pending)
+
+
+def _codes(coding: Mapping[str, Coder], domain: Universe, columns: Sequence[Any]) -> Coded:
+    """Codes of raw columns, those of the domain in its order."""
+    raw = {name: column.combine_chunks() for name, column in zip(domain.names, columns, strict=True)}
+    return {name: coder.code(raw[coder.attribute.name]) for name, coder in coding.items()}
 
 
 def block(codes: Sequence[bytes], sums: Sequence[NDArray[Any]], other: int | None) -> Any:
@@ -148,7 +151,7 @@ class _Counter:
     """Reads blocks, and adds up the digests of what it has read."""
 
     def __init__(self, domain: Universe, names: Sequence[str], expected: tuple[str, ...]) -> None:
-        self._types = {name: code_type(domain[name]) for name in names}
+        self._types = {name: code_type(domain.columns[name]) for name in names}
         self._digest = np.zeros(LANES + 1, dtype=np.uint64)
         self._other = _other_version(expected)
 
@@ -234,12 +237,12 @@ class KeyRecords:
 
     def __call__(self, raw: Iterable[Any]) -> Iterator[Any]:
         require_versions(self.expected)
-        coding = list(coders(self.domain).items())
+        coding = coders(self.domain)
         missing = missing_words(self.domain.na_values)
         for table in stacked(raw):
-            *columns, person = (column.combine_chunks() for column in table.columns)
-            coded = {name: coder.code(raw) for (name, coder), raw in zip(coding, columns, strict=True)}
-            keys, rows = _keyed(person, missing, pack(self.domain, coded))
+            *columns, person = table.columns
+            coded = _codes(coding, self.domain, columns)
+            keys, rows = _keyed(person.combine_chunks(), missing, pack(self.domain, coded))
             yield _batch(keys[:, rows], [])
 
 
@@ -259,7 +262,7 @@ class BoundBlocks:
             coded = unpack(self.domain, records[len(KEYS) :, start : start + BLOCK_ROWS])
             sums = self.records.zeros()
             self.records.add(sums, coded)
-            yield block([coded[name].tobytes() for name in self.domain.names], sums, None)
+            yield block([coded[name].tobytes() for name in self.domain.columns], sums, None)
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ class SparkEngine(Engine):
         tell(0.0)
         self._description = source.description
         self._versions = remote.versions()
-        self._positions = {name: f"c{i}" for i, name in enumerate(domain.names)}
+        self._positions = {name: f"c{i}" for i, name in enumerate(domain.columns)}
         self._commitments: dict[bytes, str] = {}
         self._tables = TableCache(domain)
         names = [f"x{i}" for i in range(len(source.header))]

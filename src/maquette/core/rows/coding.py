@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from maquette.core import _lazy_numba as numba
 from maquette.core.attribute import Attribute, Kind
 from maquette.core.errors import DomainError, SourceError
+from maquette.core.grid import column_of
 from maquette.core.rows.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
 from maquette.core.universe import Universe
 from maquette.core.values import EXACT, cell_of, key, plain_number, spell_float, spelling, trim
@@ -32,8 +33,9 @@ FALSE_WORDS = ("false", "f", "no", "n")
 
 
 def coders(domain: Universe) -> dict[str, Coder]:
-    """One coder per attribute, in domain order."""
-    return {a.name: (_HugeCoder if _is_huge(a) else Coder)(a, domain.na_values) for a in domain}
+    """One coder per column of the coded records, in their order."""
+    own = {a.name: (_HugeCoder if _is_huge(a) else Coder)(a, domain.na_values) for a in domain}
+    return own | {column_of(a.name): FineCoder(a, domain.na_values) for a in domain if a.grid is not None}
 
 
 def check_even(columns: Iterable[Sized]) -> None:
@@ -44,9 +46,9 @@ def check_even(columns: Iterable[Sized]) -> None:
 
 def coded(coding: Mapping[str, Coder], raw: Mapping[str, ArrowArray]) -> dict[str, Codes]:
     """A batch of records in codes: as many of every column as there are records, each inside its attribute."""
-    codes = {name: coder.code(raw[name]) for name, coder in coding.items()}
-    check_even([*(raw[name] for name in coding), *codes.values()])
-    return {name: _inside(codes[name], coder.attribute.size) for name, coder in coding.items()}
+    codes = {name: coder.code(raw[coder.attribute.name]) for name, coder in coding.items()}
+    check_even([*(raw[coder.attribute.name] for coder in coding.values()), *codes.values()])
+    return {name: _inside(codes[name], coder.size) for name, coder in coding.items()}
 
 
 def _inside(codes: Codes, size: int) -> Codes:
@@ -56,12 +58,12 @@ def _inside(codes: Codes, size: int) -> Codes:
     return np.minimum(codes, codes.dtype.type(size - 1))
 
 
-def code_type(attribute: Attribute) -> np.dtype[Any]:
-    """The smallest unsigned type that holds every code of an attribute."""
+def code_type(size: int) -> np.dtype[Any]:
+    """The smallest unsigned type that holds so many codes."""
     for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
-        if attribute.size - 1 <= np.iinfo(kind).max:
+        if size - 1 <= np.iinfo(kind).max:
             return np.dtype(kind)
-    raise DomainError(f"attribute '{attribute.name}' has more than 2^64 cells; declare coarser cells")
+    raise DomainError("an attribute has more than 2^64 cells; declare coarser cells")
 
 
 class Coder:
@@ -71,9 +73,12 @@ class Coder:
     no number wherever such a text is an unknown value.
     """
 
-    def __init__(self, attribute: Attribute, na_values: Iterable[str]) -> None:
+    def __init__(self, attribute: Attribute, na_values: Iterable[str], *, size: int | None = None) -> None:
         self.attribute = attribute
-        self.dtype = code_type(attribute)
+        self.size = attribute.size if size is None else size
+        """How many codes there are."""
+        self.dtype = code_type(self.size)
+        self._missing_code = attribute.missing_code
         self._missing_words = words(text_array(["", *na_values]))
         tokens = parse_numbers(self._missing_words, otherwise=np.nan)
         self._missing_numbers = tokens[~np.isnan(tokens)]
@@ -92,7 +97,7 @@ class Coder:
             encoded = pc.dictionary_encode(_as_binary(column))
             return self._look_up(encoded.indices, self._code_words(words(encoded.dictionary)))
         if pa.types.is_null(column.type):
-            return np.full(len(column), self.attribute.missing_code, dtype=self.dtype)
+            return np.full(len(column), self._missing_code, dtype=self.dtype)
         column = widened(column)
         if pa.types.is_integer(column.type) and len(column) >= MIN_LOOKED_UP:
             return self._code_whole_numbers(column)
@@ -117,7 +122,7 @@ class Coder:
         if not look_up(values, values.dtype.type(low), table, codes, is_shift):
             return None
         if valid is not None:
-            codes[~_flags(valid)] = self.attribute.missing_code
+            codes[~_flags(valid)] = self._missing_code
         return codes
 
     def _whole_numbers_around(self, column: ArrowArray) -> tuple[int, Codes, bool] | None:
@@ -144,7 +149,7 @@ class Coder:
 
     def _look_up(self, positions: ArrowArray, table: Codes) -> Codes:
         """Codes by position in `table`; no position is a missing value."""
-        table = np.append(table, np.array([self.attribute.missing_code], dtype=self.dtype))
+        table = np.append(table, np.array([self._missing_code], dtype=self.dtype))
         return table[pc.fill_null(positions.cast(pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)]
 
     def _code_words(self, texts: ArrowArray) -> Codes:
@@ -202,6 +207,16 @@ def _any_outside(values: Any, low: Any, size: Any) -> bool:
 def _is_a_shift(table: Codes) -> bool:
     """Is the code of every number that of the one before plus one, as where a file holds the codes themselves?"""
     return bool((np.diff(table.astype(np.int64)) == 1).all()) if table.dtype.itemsize < 8 else False
+
+
+class FineCoder(Coder):
+    """Codes a numeric attribute in its fine cells."""
+
+    def __init__(self, attribute: Attribute, na_values: Iterable[str]) -> None:
+        assert attribute.grid is not None
+        super().__init__(attribute, na_values, size=attribute.grid.size)
+        self._missing_code = attribute.grid.undeclared_code
+        self._rule = attribute.fine_code
 
 
 class _Listed:

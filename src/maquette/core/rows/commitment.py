@@ -12,8 +12,8 @@ Collisions: let two tables, chosen without the salt, hold record r in numbers th
 random function, then given F of all other records each lane of the two sums agrees for at most gcd(c, 2^64) <= n of
 2^64 values, so all four agree with probability at most (n / 2^64)^4: below 2^-120 for n up to 2^34. To that come the
 advantages against SipHash as a pseudo-random function and against HMAC. Sums and not XOR: by XOR a record that is there
-twice would cancel. A record is packed in as many bits per attribute as its declared cells need, so different records
-are different messages.
+twice would cancel. A record is packed in as many bits per column as its codes need, fine cells among them, so different
+records are different messages.
 
 Secrecy: whoever has the digest without the salt has the output of HMAC under an unknown key, so nothing about the
 table can be guessed and tested. With the salt any guess can be tested; hence the ledger is kept like the table. The
@@ -82,9 +82,9 @@ def pack(domain: Universe, batch: Coded) -> Words:
     """Every record in as few 64-bit words as the declared cells allow, an array (words, rows); one-to-one."""
     packed: list[Words] = []
     free = 0
-    for attribute in domain:
-        codes = batch[attribute.name].astype(np.uint64)
-        bits = (attribute.size - 1).bit_length()
+    for name, size in domain.columns.items():
+        codes = batch[name].astype(np.uint64)
+        bits = (size - 1).bit_length()
         if bits > free or not packed:
             packed.append(codes)
             free = 64 - bits
@@ -101,28 +101,28 @@ def packed_words(domain: Universe) -> int:
 
 
 def unpack(domain: Universe, words: Words) -> dict[str, NDArray[Any]]:
-    """The codes of records that `pack` has packed, each in the smallest type that holds its attribute."""
+    """The codes of records that `pack` has packed, each in the smallest type that holds its column."""
     columns: dict[str, NDArray[Any]] = {}
-    for attribute, (word, shift, bits) in zip(domain, _layout(domain), strict=True):
+    for (name, size), (word, shift, bits) in zip(domain.columns.items(), _layout(domain), strict=True):
         codes = (words[word] >> np.uint64(shift)) & np.uint64(2**bits - 1)
-        columns[attribute.name] = codes.astype(code_type(attribute))
+        columns[name] = codes.astype(code_type(size))
     return columns
 
 
 def _layout(domain: Universe) -> list[tuple[int, int, int]]:
-    """For every attribute its word, how far it is from the right end of it, and its bits."""
+    """For every column its word, how far it is from the right end of it, and its bits."""
     places: list[tuple[int, int]] = []
     free: list[int] = []
-    for attribute in domain:
-        bits = (attribute.size - 1).bit_length()
+    for size in domain.columns.values():
+        bits = (size - 1).bit_length()
         if not free or bits > free[-1]:
             free.append(64)
         free[-1] -= bits
         places.append((len(free) - 1, free[-1]))
     # the first of a word was moved to the left by all that came after it
     return [
-        (word, after - free[word], (attribute.size - 1).bit_length())
-        for attribute, (word, after) in zip(domain, places, strict=True)
+        (word, after - free[word], (size - 1).bit_length())
+        for size, (word, after) in zip(domain.columns.values(), places, strict=True)
     ]
 
 

@@ -158,7 +158,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """The columns that it reads, in domain order; at least one."""
+        """The columns of `Universe.columns` that it reads, in their order; at least one."""
 
     @abstractmethod
     def zeros(self) -> list[NDArray[Any]]:
@@ -228,7 +228,7 @@ class RecordsTask(Task):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.domain.names
+        return tuple(self.domain.columns)
 
     def zeros(self) -> list[NDArray[Any]]:
         return [np.zeros(LANES, dtype=np.uint64), np.zeros(1, dtype=np.int64)]

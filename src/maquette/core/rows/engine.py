@@ -245,7 +245,7 @@ class MemoryEngine(BatchEngine):
     def __init__(self, domain: Universe, columns: Coded, *, room: int | None = None) -> None:
         """`room` is a limit on the bytes of tables: half of them are counted at once, half are kept."""
         super().__init__(domain)
-        self._columns = {name: _frozen(columns[name]) for name in domain.names}
+        self._columns = {name: _frozen(columns[name]) for name in domain.columns}
         self._room = room
         check_records(self._rows())
         if self._rows() >= MANY_ROWS:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.core.grid import column_of
 from maquette.core.links import Link, View, check_links, fingerprint, persons_of
 from maquette.core.neighbours import Persons
 from maquette.core.rows.coding import Coder, check_even, code_type, coded, coders
@@ -88,7 +89,15 @@ def view(name: str, declared: View, linked: Mapping[str, LinkedRows]) -> MemoryE
         here = linked[place.table]
         values = degrees(here, linked[place.children]) if place.children else here.codes[place.column or ""]
         at = values[rows[place.table]]
-        codes[attribute.name] = np.minimum(at, attribute.size - 1).astype(code_type(attribute))
+        codes[attribute.name] = np.minimum(at, attribute.size - 1).astype(code_type(attribute.size))
+        if attribute.grid is not None:
+            fine = (
+                attribute.fine_code(at.astype(np.float64))
+                if place.children
+                else here.codes[column_of(place.column or "")][rows[place.table]]
+            )
+            size = attribute.grid.size
+            codes[column_of(attribute.name)] = np.minimum(fine, size - 1).astype(code_type(size))
     return MemoryEngine(declared.domain, codes)
 
 
@@ -122,7 +131,7 @@ def _read(table: Link, source: Source) -> _Read:
         rows += len(ids[keys[0]][-1].present)
         check_records(rows)
     source.close()
-    codes = {name: _joined([batch[name] for batch in batches], coding[name]) for name in table.domain.names}
+    codes = {name: _joined([batch[name] for batch in batches], coder) for name, coder in coding.items()}
     names = {key: _together(parts) for key, parts in ids.items()}
     up = names[table.refers or keys[0]]
     own = names[table.key] if table.key is not None else _nobody(len(up.present))

@@ -69,7 +69,7 @@ class StreamEngine(BatchEngine):
         """Whole records, and after the last of them the comparison with the first pass."""
         records = RecordsTask(self.domain, self._keys)
         sums = records.zeros()
-        for batch in self._coded(self.domain.names):
+        for batch in self._coded(tuple(self.domain.columns)):
             records.add(sums, batch)
             yield batch
         state = [array.tolist() for array in sums]
@@ -81,8 +81,10 @@ class StreamEngine(BatchEngine):
     def _coded(self, names: Sequence[str]) -> Iterator[Coded]:
         pending: list[Coded] = []
         rows = total = 0
-        for raw, _ in self._source.batches(names):
-            pending.append(coded({name: self._coders[name] for name in names}, raw))
+        coding = {name: self._coders[name] for name in names}
+        own = tuple(dict.fromkeys(coder.attribute.name for coder in coding.values()))
+        for raw, _ in self._source.batches(own):
+            pending.append(coded(coding, raw))
             rows += len(pending[-1][names[0]])
             total += len(pending[-1][names[0]])
             check_records(total)
