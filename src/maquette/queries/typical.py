@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.special import betainc  # pyright: ignore[reportMissingTypeStubs]
 
 from maquette.core.any_order import Axis, Codes
 from maquette.core.combinations import ReleasedRows, axes_of
@@ -69,6 +68,8 @@ class QuestionKind:
         Accuracy: as many have an error below what `part` of all questions have at most with probability `chance`,
             at most.
         """
+        from scipy.special import betainc  # pyright: ignore[reportMissingTypeStubs]
+
         rank = round(_RANK_AT[self.part] * number)
         while betainc(rank, number - rank + 1, self.part) > chance:
             rank += 1
