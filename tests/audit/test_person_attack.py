@@ -9,7 +9,7 @@ import maquette as mq
 from maquette.audit.attacks import released_counts
 from maquette.core.events import LaplaceEvent
 from maquette.domain import Domain
-from maquette.releasing import request
+from maquette.releasing import plan
 
 pytestmark = pytest.mark.privacy
 
@@ -48,5 +48,5 @@ def test_the_attack_fails_on_the_noise_of_persons(tmp_path):
 def test_the_attack_succeeds_on_the_noise_of_records(tmp_path, monkeypatch):
     """The positive control: prices and charges for one record, on a table of persons with three."""
     monkeypatch.setattr(LaplaceEvent, "of_rows", lambda self, rows: self)
-    monkeypatch.setattr(request, "rows_of", lambda persons: 1)
+    monkeypatch.setattr(plan, "rows_of", lambda persons: 1)
     assert attack(tmp_path) > 1.25 * EPSILON  # 1.57 in the mean of twelve runs, deviation .03

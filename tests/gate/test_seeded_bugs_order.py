@@ -21,7 +21,7 @@ from maquette.core.rows import loading
 from maquette.core.rows.engine import MemoryEngine
 from maquette.domain import Relation
 from maquette.errors import LookFailed
-from maquette.releasing import request
+from maquette.releasing import plan
 from maquette.theory.quantiles import law_at
 from support import privacy_checks as checks
 from support.planted_bugs import Catalogue, changed
@@ -68,7 +68,7 @@ def _(patch):
     def split(units, shares):
         return [math.ceil(units * share) + 1 for share in shares]
 
-    patch.setattr(request, "split", split)
+    patch.setattr(plan, "split", split)
     patch.setattr(Curator, "_spent_with", lambda self, cost: self._spent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,22 @@ import pytest
 import maquette as mq
 from maquette.accounting.ledger import Ledger
 from maquette.core.budget import Budget
+from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms.base import MECHANISMS
 from maquette.releasing import planning
 from maquette.releasing.request import Request
+from maquette.requests import ReleaseRequest
 from maquette.verify import verdict
 from support.online_cases import PEOPLE, people
 
 TERMS: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
+FORM = Domain(
+    [
+        Attribute("age", Kind.ORDINAL, codes=40),
+        Attribute("sex", Kind.CATEGORICAL, codes=2),
+        Attribute("household", Kind.CATEGORICAL, codes=4),
+    ]
+)
 ONE = mq.where(PEOPLE, "age >= 3")
 ONES, PAIRS = mq.marginals(PEOPLE, k=1), mq.marginals(PEOPLE, k=2)
 
@@ -97,6 +107,21 @@ def test_the_same_request_again_is_free(place):
     with Ledger.open(place) as ledger:
         assert ledger.balance().left.pure == 0
         ledger.verify()
+
+
+def test_a_repeat_takes_the_mechanism_that_the_first_run_took():
+    """The first run ranks both ways to pay, a repeat knows the way alone; with a delta `auto` prefers rows."""
+    taken: set[tuple[str, bool]] = set()
+    for domain, k, n in itertools.product((PEOPLE, FORM), (1, 2), (500, 2_000, 3_000, 20_000)):
+        wish = ReleaseRequest(epsilon=1.0, delta=1e-9, typical_rows=n)
+        ways = planning.ways_asked(
+            Request.of(mq.marginals(domain, k=k), wish, persons=None, lists_records=True)
+        )
+        first = planning.plan_of(*ways)
+        begun = next(way for way in ways if way.delta == first.request.delta)
+        assert planning.plan_of(begun).mechanism.name == first.mechanism.name
+        taken.add((first.mechanism.name, bool(begun.delta)))
+    assert {("sculpt", False), ("sculpt", True), ("laplace", False)} <= taken
 
 
 def test_a_larger_total_keeps_the_rest_for_everything(place):

@@ -212,7 +212,9 @@ def compare(*ways: Request, n: int, mechanisms: Sequence[str] | None = None) -> 
         queries=request.queries.count,
         n=n,
         epsilon=float(request.epsilon),
-        delta=float(request.delta),
+        delta=float(
+            request.delta or request.unused_delta
+        ),  # as asked for: a repeat is ranked like the first run
         relation=request.between,
         beta=request.beta,
         certificate=request.share,
