@@ -147,7 +147,8 @@ def discover(
     words = tuple(dict.fromkeys(na_values))
     raw = open_columns(source, sorted(choice.all), na_values=words, persons=persons, **reading)
     with find_payer(raw, payer, relation=between) as till:
-        book = till.open(payer.total(budget))
+        total = replace(payer.total(budget), thresholds=True)  # after a pure one, too, texts may be found
+        book = till.open(total)
         facts = [sorted(choice.open.items()), sorted(words), epsilon, delta]
         bill = bill_of(privacy, facts, key=key)
         curator = DiscoveryCurator(raw, book, key=bill.key, budget=budget)
