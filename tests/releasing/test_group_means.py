@@ -13,6 +13,7 @@ from maquette.core.group_means import GroupMeans, largest_error
 from maquette.owner import engine_of
 from maquette.queries.quality import ANY_MEAN, numbers_of, rounding
 from maquette.releasing.certify import share_of_beta
+from maquette.results.report import render
 
 DOMAIN = mq.Domain.from_dict(
     {
@@ -65,7 +66,11 @@ def test_it_is_bought_by_name_and_stored(release, tmp_path):
     assert 0 < one.alpha < 0.05
     again = mq.load(release.save(tmp_path / "one", report=True))
     assert again.quality == release.quality
-    assert "any group mean" in str(again)
+    assert "any group mean within " in str(again)
+    assert " % of its column's range for " in str(again)
+    page = render(release)
+    assert "any group mean" in page, "else the page says nothing of it"
+    assert "questions taken together" not in page, "it holds for each group"
 
 
 def test_numbers_follow_the_middles_of_the_cells():

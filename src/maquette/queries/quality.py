@@ -26,7 +26,7 @@ class MeanKind:
     @property
     def says(self) -> str:
         """What is bounded, in words."""
-        return "any group mean, as its error over the range of the column times the share of the group,"
+        return "any group mean"
 
 
 def numbers_of(domain: Universe, names: Sequence[str]) -> tuple[tuple[int, ...], ...]:

@@ -165,14 +165,15 @@ class GroupErrors:
 
 def render(release: Release, files: Sequence[tuple[str, str]] = ()) -> str:
     """The whole page as text; `files` lie beside it, each with what it holds, and get a link."""
+    quality = meaningful(release.quality)
     page = template("report.html.j2").render(
         release=release,
         words=wording,
         odds=math.exp(min(release.budget.epsilon, 50.0)),
         groups=group_errors(release),
         bars=error_bars(release),
-        certificates=useful(release.certificates),
-        quality=meaningful(release.quality),
+        certificates=[*useful(release.certificates), *(one for one in quality if one.is_about_each)],
+        quality=[one for one in quality if not one.is_about_each],
         panels=panels(release),
         maps=heat_maps(release),
         columns=column_entries(release),

@@ -172,9 +172,20 @@ class QualityCertificate:
         return self.kind.says
 
     @property
+    def is_about_each(self) -> bool:
+        """Does it hold for each question for certain, and not for questions taken together?"""
+        return isinstance(self.kind, MeanKind)
+
+    @property
     def within(self) -> str:
-        """The bound, in words."""
-        return f"within {wording.points(self.alpha)}"
+        """The bound, in words. That of a mean goes by the share that the group has of the records."""
+        if not self.is_about_each:
+            return f"within {wording.points(self.alpha)}"
+        share, group = (0.1, "a tenth") if self.alpha < 0.1 else (0.5, "half")
+        return (
+            f"within {wording.percent_at_most(self.alpha / share)} of its column's range for {group} of the records, "
+            "in proportion less for larger groups and more for smaller ones"
+        )
 
     def __str__(self) -> str:
         return f"{self.says} {self.within}, except with probability {wording.chance(self.beta)}"

@@ -166,13 +166,22 @@ def points(alpha: float) -> str:
     """An error of a fraction in points, percent of all records, rounded up: 0.00811 is 0.82 points."""
     if not math.isfinite(alpha):
         return "an unknown amount"
-    value = 100 * alpha
+    return f"{_rounded_up(100 * alpha)} points"
+
+
+def percent_at_most(part: float) -> str:
+    """An error as a part of something else than the records, rounded up."""
+    return f"{_rounded_up(100 * part)} %"
+
+
+def _rounded_up(value: float) -> str:
+    """With two digits, or whole where that is more."""
     if value == 0:
-        return "0 points"
+        return "0"
     digits = max(0, 1 - math.floor(math.log10(abs(value))))
     # the tiny step down keeps 0.82 from becoming 0.83 by the noise of the multiplication
     shown = math.ceil(value * 10**digits * (1 - 1e-12)) / 10**digits
-    return f"{shown:.{digits}f} points"
+    return f"{shown:.{digits}f}"
 
 
 def chance(beta: float) -> str:
