@@ -60,7 +60,7 @@ _HOMES = {
     "maquette.releasing.planning": ("plan", "required"),
     "maquette.results.release": ("Release",),
     "maquette.results.statements": ("Answer", "Certificate"),
-    "maquette.results.loading": ("load",),
+    "maquette.linked.loading": ("load",),
     "maquette.schema": ("Schema",),
     "maquette.sessions": ("Session",),
     "maquette.sessions.opening": ("session",),

@@ -60,7 +60,7 @@ from maquette.queries.dimension import (
 from maquette.queries.dimension_interval import dimension_interval as dimension_interval
 from maquette.releasing.discovery import discover as discover
 from maquette.releasing.planning import plan as plan, required as required
-from maquette.results.loading import load as load
+from maquette.linked.loading import load as load
 from maquette.results.release import Release as Release
 from maquette.results.statements import Answer as Answer, Certificate as Certificate
 from maquette.schema import Schema as Schema

@@ -172,8 +172,9 @@ def release(
     if isinstance(table, Tables):
         if isinstance(queries, Queries):
             raise ParameterError("expected queries for each table: a dictionary, or a number k")
-        wishes = LinkedRequest.of(table, queries, request)
-        return release_tables(wishes, payer, part=_paid, progress=followed_by(progress))
+        return tables_released(
+            table, LinkedRequest.of(table.schema, queries, request), payer, progress=progress
+        )
     if not isinstance(queries, Queries):
         raise ParameterError("expected a class of queries, as mq.marginals(domain, 2) makes one")
     return release_of(table, queries, request, payer, progress=progress)
@@ -199,6 +200,13 @@ def release_of(
         book = till.open(parts.split(total, request.budget, plan.budget))
         name = payer.key or plan.request.key
         return _paid(table, book, plan, bill_of(plan, name), watcher)
+
+
+def tables_released(
+    tables: Tables, request: LinkedRequest, payer: Payer, *, progress: Progress | Report | None = None
+) -> LinkedRelease:
+    """The release of several tables that is asked for, paid, run and stated."""
+    return release_tables(tables, request, payer, part=_paid, progress=followed_by(progress))
 
 
 def _paid(table: Table, book: Ledger, plan: Plan, bill: Bill, watcher: Progress) -> Release:

@@ -103,7 +103,7 @@ def test_a_name_that_type_checkers_miss_is_noticed():
     whole = names_for_type_checkers(STUB)
     for line in (
         "    points as points,\n",
-        "from maquette.results.loading import load as load\n",
+        "from maquette.linked.loading import load as load\n",
         "    KeyReused as KeyReused,\n",
     ):
         name = re.findall(r"\w+", line)[-1]
@@ -120,7 +120,7 @@ def test_every_name_is_written_once():
 
 
 def test_modules_can_be_imported_under_another_name():
-    import maquette.results.loading as loading
+    import maquette.linked.loading as loading
     import maquette.results.release as module
 
     assert loading.load is maquette.load

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Folder = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--of",
+        metavar="TABLE",
+        help="Of several tables, the one whose rows are counted. Default: the first one that has all the columns.",
+    ),
+]
 PaidBy = Annotated[
     str | None,
     typer.Option(
@@ -42,6 +51,7 @@ def answer(
     predicates: Annotated[
         list[str], typer.Argument(metavar="PREDICATE...", help="SQL conditions, one or more.")
     ],
+    of: Of = None,
     ledger: PaidBy = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,16 +63,16 @@ def answer(
     Example:
       maquette answer people.maquette "age >= 60 and sex = 'female'"
     """
-    from maquette.results.loading import load
+    from maquette.linked.loading import load
     from maquette.results.select import is_select
 
-    release = load(folder, ledger=ledger)
+    release, named = load(folder, ledger=ledger), _named(folder, of)
     answers: list[Answer] = []
     for text in predicates:
         try:
             if is_select(text):
                 raise WorkloadError("expected a condition, got a SELECT; maquette sql answers it")
-            answers.append(release.answer(text))
+            answers.append(release.answer(text, **named))
         except WorkloadError as error:
             console.complain(f"{_check.shown(text)}: refused: {error}")
             continue
@@ -72,6 +82,15 @@ def answer(
         console.say_json([asdict(one) for one in answers])
     if len(answers) < len(predicates):
         raise typer.Exit(WorkloadError.exit_code)
+
+
+def _named(folder: Path, of: str | None) -> dict[str, Any]:
+    """The table that is named, for a release of several."""
+    from maquette.linked.files import is_folder
+
+    if of is not None and not is_folder(folder):
+        raise ParameterError("--of is for a release of several tables, and this is one of one table")
+    return {} if of is None else {"of": of}
 
 
 def _say(one: Answer) -> None:
@@ -143,6 +162,7 @@ def table(
     where: Annotated[
         str | None, typer.Option("--where", help="Count only records that meet this condition.")
     ] = None,
+    of: Of = None,
     ledger: PaidBy = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
@@ -153,15 +173,18 @@ def table(
     Example:
       maquette table people.maquette region --values "mean(age)" --where "sex = 'female'"
     """
-    from maquette.results.loading import load
+    from maquette.linked.loading import load
 
-    result = load(folder, ledger=ledger).table(*(names or ()), values=values, where=where)
+    release = load(folder, ledger=ledger)
+    result = release.table(*(names or ()), values=values, where=where, **_named(folder, of))
     _show(result, as_csv=as_csv, as_json=as_json)
 
 
 def sql(
     folder: Folder,
-    statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT over one table.")],
+    statement: Annotated[
+        str, typer.Argument(metavar="SELECT", help="One SELECT; several tables are joined by key.")
+    ],
     ledger: PaidBy = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
@@ -172,7 +195,7 @@ def sql(
     Example:
       maquette sql people.maquette "select region, count(*), avg(age) from people group by region order by 2 desc"
     """
-    from maquette.results.loading import load
+    from maquette.linked.loading import load
 
     _show(load(folder, ledger=ledger).sql(statement), as_csv=as_csv, as_json=as_json)
 
@@ -184,6 +207,12 @@ class ExportForms:
     csv: Annotated[bool, typer.Option("--csv", help="CSV files (the default).")] = False
     parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files.")] = False
     xlsx: Annotated[bool, typer.Option("--xlsx", help="One Excel workbook.")] = False
+    duckdb: Annotated[
+        bool, typer.Option("--duckdb", help="One DuckDB database, of a release of several tables.")
+    ] = False
+    sqlite: Annotated[
+        bool, typer.Option("--sqlite", help="One SQLite database, of a release of several tables.")
+    ] = False
     tables: Annotated[
         list[str] | None,
         typer.Option("--table", metavar="A,B", help="A table as a file of its own; repeatable."),
@@ -191,6 +220,14 @@ class ExportForms:
     all_tables: Annotated[
         bool, typer.Option("--all-tables", help="Every table of one and of two attributes that was measured.")
     ] = False
+
+    def chosen(self, able: Sequence[str]) -> list[str]:
+        """The forms that are asked for, of those that there are for such a release."""
+        forms = [form for form in ("csv", "parquet", "xlsx", "duckdb", "sqlite") if getattr(self, form)]
+        for form in forms:
+            if form not in able:
+                raise ParameterError(f"--{form} is not for this release; choose of {', '.join(able)}")
+        return forms or ["csv"]
 
 
 def export(
@@ -206,21 +243,32 @@ def export(
     Example:
       maquette export people.maquette -o people-files --csv --table region,sex
     """
+    from maquette.linked import LinkedRelease
+    from maquette.linked import files as tables
+    from maquette.linked.loading import load
+    from maquette.results.export import FORMS
     from maquette.results.export import export as write
-    from maquette.results.loading import load
 
     release = load(folder, ledger=ledger)
+    if isinstance(release, LinkedRelease):
+        if parts.tables or parts.all_tables:
+            raise ParameterError(
+                "--table and --all-tables are for one table; export the release folder of one, which is "
+                + " or ".join(str(folder / name) for name in release.views)
+            )
+        forms = parts.chosen(tables.FORMS)
+        _say_written(release.export(output, forms=forms, replace=replace))  # pyright: ignore[reportArgumentType]
+        return
     chosen = [tuple(part.strip() for part in text.split(",")) for text in parts.tables or ()]
     if any(not all(names) for names in chosen):
         raise ParameterError("expected --table with attributes joined by commas, such as --table region,sex")
     if parts.all_tables:
         chosen = list(dict.fromkeys([*chosen, *release.small_tables()]))
-    forms = [
-        form
-        for form, is_wanted in (("csv", parts.csv), ("parquet", parts.parquet), ("xlsx", parts.xlsx))
-        if is_wanted
-    ]
-    place = write(release, output, forms=forms or ["csv"], tables=chosen, replace=replace)  # pyright: ignore[reportArgumentType]
+    forms = parts.chosen(FORMS)
+    _say_written(write(release, output, forms=forms, tables=chosen, replace=replace))  # pyright: ignore[reportArgumentType]
+
+
+def _say_written(place: Path) -> None:
     written = sorted(path for path in place.rglob("*") if path.is_file())
     console.say(f"wrote {place}: {len(written)} files")
     for path in written:

@@ -21,8 +21,9 @@ from maquette.requests import Field, Protected, TableFormat, WorkloadWords, fiel
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
-    from maquette.owner import Table
+    from maquette.owner import Table, Tables
     from maquette.queries import Queries
+    from maquette.schema import Schema
 
 DomainFile = Annotated[
     Path, typer.Option("--domain", "-d", help="The domain file: the declared public schema.")
@@ -55,6 +56,61 @@ class TableFile:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableFiles:
+    """The private table and what is declared of it, or several that belong together."""
+
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE...",
+            help="The private table: CSV, Parquet, Arrow, DuckDB, postgresql://..., spark:... With --schema NAME=TABLE "
+            "for each table, or one database that holds them all.",
+        ),
+    ]
+    domain: Annotated[
+        Path | None, typer.Option("--domain", "-d", help="The domain file: the declared public schema.")
+    ] = None
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", help="The schema file of several tables, instead of a domain file."),
+    ] = None
+
+    @property
+    def source(self) -> str:
+        """The one table, or the one database."""
+        if len(self.sources) != 1:
+            raise ParameterError(
+                f"expected one table, got {len(self.sources)}; several need --schema FILE, and NAME=TABLE for each"
+            )
+        return self.sources[0]
+
+    def declared(self) -> Domain | Schema:
+        """What is declared of the one, or of the several."""
+        from maquette.domain import Domain
+        from maquette.schema import Schema
+
+        if self.domain is not None and self.schema is None:
+            return Domain.load(self.domain)
+        if self.schema is None or self.domain is not None:
+            raise ParameterError(
+                "give --domain FILE for one table, or --schema FILE for several that belong together"
+            )
+        return Schema.load(self.schema)
+
+    def of(self, schema: Schema) -> str | dict[str, str]:
+        """The source of each of several tables, or the one database."""
+        pairs = [text.partition("=") for text in self.sources]
+        if len(pairs) == 1 and pairs[0][0] not in schema.names:
+            return self.source
+        sources = {name: place for name, _, place in pairs if place}
+        if len(sources) != len(pairs) or set(sources) != set(schema.names):
+            raise ParameterError(
+                f"expected NAME=TABLE once for each of the tables {', '.join(schema.names)}, or one database"
+            )
+        return sources
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableReading(TableFormat, Protected):
     """How the private table is read, and whose rows are in it."""
 
@@ -62,13 +118,20 @@ class TableReading(TableFormat, Protected):
 
     def open(self, source: str, declared: Domain, tell: Progress) -> Table:
         """The table behind its barrier, with progress while it is read."""
+        return self._open(source, domain=declared, tell=tell)
+
+    def open_all(self, sources: str | dict[str, str], declared: Schema, tell: Progress) -> Tables:
+        """Several tables behind one barrier; what is said of one table is refused."""
+        return self._open(sources, schema=declared, tell=tell)
+
+    def _open(self, source: Any, *, tell: Progress, **declared: Any) -> Any:
         from maquette import owner as handle
 
         values = asdict(self)
         memory = values.pop("memory")
         return handle.open(
             source,
-            domain=declared,
+            **declared,
             **values,
             memory_limit=None if memory is None else memory * 10**6,
             progress=lambda share: tell("reading the table", share),
@@ -92,6 +155,17 @@ def read_workload(words: WorkloadWords, domain: Domain) -> Queries:
     for said in dict.fromkeys(said for text in words.where for said in q.where(domain, text).cuts):
         complain(f"note: {said}; it is asked as two queries, one for each side")
     return queries
+
+
+def order_of(words: WorkloadWords) -> int:
+    """The k of all k-way marginals, which is what several tables are asked for in words."""
+    others = [one.name for one in fields(words) if one.name != "marginals" and getattr(words, one.name)]
+    if len(words.marginals) != 1 or others:
+        raise ParameterError(
+            "several tables take --marginals K once, which asks for all K-way marginals of each and across them; "
+            "maquette.release takes other queries for each"
+        )
+    return words.marginals[0]
 
 
 def file_name(source: str, table: str | None) -> str:

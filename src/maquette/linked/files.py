@@ -9,7 +9,7 @@ rows/           the rows that belong together, a Parquet file for each table
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,10 +34,21 @@ FORMAT = 1
 MANIFEST, LINKS, ROWS = "tables.json", "links.npz", "rows"
 
 
-def save(release: LinkedRelease, path: Path, *, report: bool, replace: bool) -> Path:
-    """Write the folder beside its place, then move it there in one step."""
+def check_place(path: Path, *, replace: bool = False, keys: Collection[str] = ()) -> None:
+    """Refuse a place that cannot take such a folder, before anything is paid for.
+
+    A release that is there stays, unless it may be replaced or is one that these keys repeat.
+    """
     replacing.recover(path)
-    _check_target(path, replace=replace)
+    _check_target(path, replace=replace or _key_of(path) in keys)
+    folder.check_writable(path)
+
+
+def save(release: LinkedRelease, path: Path, *, report: bool, replace: bool) -> Path:
+    """Write the folder beside its place, then move it there in one step; the same release is written again."""
+    replacing.recover(path)
+    same = all(folder.is_there(view, path / name) for name, view in release.views.items())
+    _check_target(path, replace=replace or same)
     try:
         with replacing.draft(path) as draft:
             for name, view in release.views.items():
@@ -52,11 +63,16 @@ def save(release: LinkedRelease, path: Path, *, report: bool, replace: bool) -> 
     return path
 
 
+def is_folder(path: Path) -> bool:
+    """Does a folder hold a release of several tables, as far as its names say?"""
+    return (path / MANIFEST).is_file()
+
+
 def load(path: Path, *, ledger: Ledger | str | Path | None) -> dict[str, Any]:
     """The parts of a release of several tables."""
     replacing.recover(path)
     file = path / MANIFEST
-    if not file.is_file():
+    if not is_folder(path):
         raise ReleaseError(f"{path} is not a release of several tables: expected a file {MANIFEST} in it")
     data = document.read_json(file)
     if not _check.is_dict(data) or data.get("format") != FORMAT:
@@ -101,10 +117,21 @@ def export(release: LinkedRelease, path: Path, *, forms: Sequence[Form], replace
 def _check_target(path: Path, *, replace: bool) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if not (path.is_dir() and (path / MANIFEST).is_file()):
+    if not is_folder(path):
         raise ReleaseError(f"{path} exists and is no release of several tables; choose another place")
     if not replace:
-        raise ReleaseError(f"{path} holds another release, which stays; choose another place, or replace it")
+        raise ReleaseError(
+            f"{path} holds another release, which stays; choose another place, or replace it with "
+            "replace=True (--replace on the command line)"
+        )
+
+
+def _key_of(path: Path) -> str | None:
+    """The key of the run in a folder, as far as it can be read."""
+    try:
+        return document.read_json(path / MANIFEST)["key"]
+    except (ReleaseError, LookupError, TypeError):
+        return None
 
 
 def _manifest(release: LinkedRelease) -> str:

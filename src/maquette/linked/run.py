@@ -21,6 +21,7 @@ from maquette.releasing.plan import Plan
 from maquette.releasing.request import Request
 from maquette.requests import Payer, ReleaseRequest
 from maquette.results.release import Release
+from maquette.schema import Schema
 
 Part = Callable[[Table, Ledger, Plan, Bill, Progress], Release]
 """The release of one table that is paid by a bill."""
@@ -30,13 +31,12 @@ Part = Callable[[Table, Ledger, Plan, Bill, Progress], Release]
 class LinkedRequest:
     """The public part of a call to `release` with several tables: a request for each, at the whole budget."""
 
-    tables: Tables
+    schema: Schema
     requests: Mapping[str, Request]
 
     @classmethod
-    def of(cls, tables: Tables, queries: Mapping[str, Queries] | int, wish: ReleaseRequest) -> LinkedRequest:
+    def of(cls, schema: Schema, queries: Mapping[str, Queries] | int, wish: ReleaseRequest) -> LinkedRequest:
         """What a call asks for; all that is stated of the tables holds together, except with probability beta."""
-        schema = tables.schema
         workloads = dividing.workloads(schema, queries) if isinstance(queries, int) else queries
         if set(workloads) != set(schema.names):
             raise ParameterError(
@@ -52,12 +52,11 @@ class LinkedRequest:
             name: Request.of(
                 workloads[name],
                 replace(wish, typical_rows=rows[name], beta=wish.beta / len(workloads)),
-                persons=tables[name].persons,
-                lists_records=tables[name].lists_records,
+                persons=schema.persons[name],
             )
             for name in schema.names
         }
-        return cls(tables, requests)
+        return cls(schema, requests)
 
     @property
     def first(self) -> Request:
@@ -66,7 +65,7 @@ class LinkedRequest:
     def counted_by(self, accounting: Accounting) -> LinkedRequest:
         """The same with an accounting."""
         return LinkedRequest(
-            self.tables, {name: replace(one, accounting=accounting) for name, one in self.requests.items()}
+            self.schema, {name: replace(one, accounting=accounting) for name, one in self.requests.items()}
         )
 
     def plans(self, budgets: Mapping[str, Budget]) -> dict[str, Plan]:
@@ -79,17 +78,24 @@ class LinkedRequest:
     @property
     def digest(self) -> str:
         """SHA-256 of everything that decides the run."""
-        facts = [self.tables.schema.fingerprint, {name: one.digest for name, one in self.requests.items()}]
+        facts = [self.schema.fingerprint, {name: one.digest for name, one in self.requests.items()}]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def key(self) -> str:
+        """The name of the run in a ledger, where nobody gives it another."""
+        return f"tables-{self.digest[:20]}"
 
-def release_tables(request: LinkedRequest, payer: Payer, *, part: Part, progress: Progress) -> LinkedRelease:
+
+def release_tables(
+    tables: Tables, request: LinkedRequest, payer: Payer, *, part: Part, progress: Progress
+) -> LinkedRelease:
     """Divide, reserve once, release each table out of the reservation, settle.
 
     Guarantee: (epsilon, delta)-DP between neighbours that differ by a unit: every look is charged as many rows as a
         unit has in its table, and all looks together stay within the reservation.
     """
-    tables, first = request.tables, request.first
+    first = request.first
     warn_if_weak(first.budget)
     with find_payer(tables.root, payer, relation=first.between) as till:
         accounting = till.accounting or planning.plan_of(first).budget.accounting
@@ -99,7 +105,7 @@ def release_tables(request: LinkedRequest, payer: Payer, *, part: Part, progress
         plans = request.plans(budgets)
         for name, plan in plans.items():
             planning.check_memory(plan, limit=tables[name].memory_limit)
-        key = payer.key or f"tables-{request.digest[:20]}"
+        key = payer.key or request.key
         book = till.open(payer.total(budget))
         bills = {name: bill_of(plan, f"{key}.{name}") for name, plan in plans.items()}
         if book.find(key) is None:

@@ -54,6 +54,11 @@ def check_place(path: Path, *, replace: bool = False, keys: Collection[str] = ()
     """
     replacing.recover(path)
     _check_target(path, replace=replace or _identity_of(path)[0] in keys)
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place that no folder can be written to, before anything is paid for."""
     try:
         with replacing.draft(path):
             pass
@@ -70,8 +75,7 @@ def save(release: Release, path: Path, *, report: bool = True, replace: bool = F
     Another release that is there stays, unless `replace`; the same release is written again.
     """
     replacing.recover(path)
-    same = bool(release.receipts) and _identity_of(path) == (release.parameters.get("key"), _last(release))
-    _check_target(path, replace=replace or same)
+    _check_target(path, replace=replace or is_there(release, path))
     try:
         with replacing.draft(path) as draft:
             _write(release, draft, report=report)
@@ -79,6 +83,11 @@ def save(release: Release, path: Path, *, report: bool = True, replace: bool = F
     except OSError as error:
         raise _unwritable(path, error) from None
     return path
+
+
+def is_there(release: Release, path: Path) -> bool:
+    """Does a folder hold this very release?"""
+    return bool(release.receipts) and _identity_of(path) == (release.parameters.get("key"), _last(release))
 
 
 def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:

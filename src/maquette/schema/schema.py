@@ -81,7 +81,7 @@ class Schema:
             data = json.loads(text)
         except FileNotFoundError:
             raise DomainError(
-                f"no schema file at {path}; write one with: maquette schema draft -o {path}"
+                f"no schema file at {path}; docs/several-tables.md says how one is drafted"
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise DomainError(f"cannot read the schema file {path}: {error}") from None
