@@ -9,6 +9,7 @@ import pytest
 
 from maquette import demo
 from support.pages import ROOT, Block, blocks_of, commands, pages, run
+from support.tools import tool
 
 ROWS = 10_000
 """Records of the made-up table: enough for every page, and quick."""
@@ -41,6 +42,16 @@ def test_the_blocks_of_a_page_run(
     for block in BLOCKS[page]:
         if block.not_run is None:
             run(block, names, tmp_path)
+
+
+def test_readers_have_few_words_before_them():
+    count_words = tool("count_words")
+    assert sum(count_words.counts().values()) <= count_words.LIMIT == 45_000
+
+
+def test_words_of_programs_are_not_counted():
+    text = "two words\n<!-- sizes: written by tools/x.py -->\nthree\n<!-- end of sizes -->\n<!-- a note -->\n"
+    assert tool("count_words").words(text) == 2
 
 
 def test_blocks_that_no_test_runs_are_few_and_say_why():
