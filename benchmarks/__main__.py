@@ -22,7 +22,7 @@ from typing import Any
 import benchmarks
 
 RESULTS = Path(__file__).parent / "results"
-VERSIONS = ("maquette", "numpy", "numba", "duckdb", "pyarrow", "pandas", "sqlalchemy", "opendp")
+VERSIONS = ("maquette-dp", "numpy", "numba", "duckdb", "pyarrow", "pandas", "sqlalchemy", "opendp")
 
 
 def names() -> list[str]:
