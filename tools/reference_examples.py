@@ -71,6 +71,7 @@ print(workload.count, workload.text(0), workload.sensitivity(mq.Relation.ADD_REM
 
 bits = mq.Domain.from_dict({"attributes": [{"name": name, "kind": "ordinal", "size": 2} for name in "abc"]})
 both = mq.conjunctions(bits, 2)  # one or two of the bits are 1
+every = mq.conjunctions(bits)  # any number of them
 odd = mq.parities(bits, ["a", "b", "c"])  # an odd number of a subset is 1
 
 # --- plan, required

@@ -215,7 +215,7 @@ class WorkloadWords:
         tuple[str, ...],
         MaxLen(MAX_PARTS),
         Help(
-            "A class in words: points:age,sex; conjunctions:3; parities:a,b; halfspaces:age + 2*hours >= 60.",
+            "A class in words: points:age,sex; conjunctions:3; parities:a,b; halfspaces:age,hours.",
             "WORD",
             ("--class",),
         ),

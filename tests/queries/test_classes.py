@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import maquette.queries as mq
+from maquette import plan
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import Sensitivity, rows
+from maquette.queries.dimension import vc_dimension
 
 SURVEY = Domain(
     (
@@ -374,3 +376,32 @@ def test_classes_are_frozen():
     for asked in (mq.points(SURVEY), mq.prefixes(SURVEY, "age"), mq.where(SURVEY, "TRUE")):
         with pytest.raises(AttributeError):
             asked.domain = SURVEY
+
+
+def bits(d: int) -> Domain:
+    return Domain(tuple(Attribute(f"b{i}", Kind.ORDINAL, codes=2) for i in range(d)))
+
+
+def test_all_conjunctions_of_bits_by_name():
+    domain = bits(20)
+    asked = mq.conjunctions(domain)
+    assert (asked.count, asked.width) == (2**20 - 1, 20)
+    assert mq.parse_workload(domain, ["conjunctions"]) == asked == mq.conjunctions(domain, 20)
+    assert mq.parse_workload(domain, ["conjunctions:b3,B1,b2"]) == mq.conjunctions(
+        domain, 3, attributes=["b1", "b2", "b3"]
+    )
+    assert mq.parse_workload(domain, ["literals:b1"]) == mq.conjunctions(
+        domain, 1, literals=True, attributes=["b1"]
+    )
+    assert asked.is_one_table
+
+
+def test_conjunctions_of_64_bits_are_known_and_the_refusal_says_what_answers_them():
+    asked = mq.conjunctions(bits(64))
+    assert asked.count == 2**64 - 1
+    assert asked.sensitivity(REPLACE).l1 == 2**64 - 1
+    assert vc_dimension(asked).value == 63
+    with pytest.raises(
+        WorkloadError, match=r"18,446,744,073,709,551,615 conjunctions .* which answer every conj"
+    ):
+        plan(asked, n=1000, epsilon=1.0)

@@ -125,6 +125,7 @@ class Stage:
             ("weights", "matrix"): np.full((2, 2), 0.5),
             ("weights", "attributes"): ["sex"],
             ("halfspaces", "attributes"): ["age"],
+            ("halfspaces", "normals"): [[1.0]],
             ("halfspaces", "thresholds"): [3.0],
             ("points", "attributes"): ["sex"],
             ("ranges", "attributes"): ["age"],

@@ -50,6 +50,7 @@ def dimension(
     Example:
       maquette dimension --domain people.domain.json --ranges age,hours
       maquette dimension --domain people.domain.json --class "halfspaces:age + 2*hours >= 60; age >= 30"
+      maquette dimension --domain people.domain.json --class halfspaces:age,hours
       maquette dimension --domain people.domain.json --workload scores.json --gamma 1/8
       maquette dimension --matrix weights.csv --gamma 1/4
     """

@@ -21,7 +21,7 @@ from maquette.errors import WorkloadError
 from maquette.queries import condition, names
 from maquette.queries.base import TableQueries
 from maquette.queries.marginals import unravel
-from maquette.queries.rows import Columns, Margin, Norms, check_index, check_size, check_whole
+from maquette.queries.rows import MAX_ANSWERS, Columns, Margin, Norms, check_index, check_size, check_whole
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -61,7 +61,12 @@ class Conjunctions(TableQueries):
         """The widest tables, off which narrower conjunctions are read; or one over all attributes, if it is smaller."""
         if self.is_one_table:
             return (self.over,)
-        check_size(math.comb(len(self.over), self.width) * 2**self.width)
+        if math.comb(len(self.over), self.width) * 2**self.width > MAX_ANSWERS:
+            raise WorkloadError(
+                f"{self.count:,} conjunctions of up to {self.width} of {len(self.over)} attributes are too many to be "
+                f"counted at once; ask narrower ones, or tables such as marginals:2 with rows, which answer every "
+                "conjunction and certify combinations of values of as many columns as their plan says"
+            )
         return tuple(combinations(self.over, self.width))
 
     @property
@@ -207,14 +212,18 @@ class Conjunctions(TableQueries):
 
 @checks("domain", "literals", lists=["attributes"])
 def conjunctions(
-    domain: Domain, width: int, *, literals: bool = False, attributes: Iterable[str] | None = None
+    domain: Domain,
+    width: int | None = None,
+    *,
+    literals: bool = False,
+    attributes: Iterable[str] | None = None,
 ) -> Conjunctions:
-    """All conjunctions of up to `width` binary attributes (all of the domain's, or the given ones).
+    """All conjunctions of up to `width` binary attributes (all of the domain's, or the given ones), or of any number.
 
     Positive ones, x = 1 and y = 1 with the second declared cell as 1; or with `literals` either value of each.
     """
-    binary = [a.name for a in domain if a.cells == 2]
-    return Conjunctions(domain, width, literals, tuple(binary if attributes is None else attributes))
+    over = tuple([a.name for a in domain if a.cells == 2] if attributes is None else attributes)
+    return Conjunctions(domain, max(1, len(over)) if width is None else width, literals, over)
 
 
 def nth_combination(pool: Sequence[str], size: int, index: int) -> list[str]:

@@ -20,7 +20,7 @@ from maquette.errors import WorkloadError
 from maquette.queries import names
 from maquette.queries.base import FORMAT, VERSION, Part, Queries, Workload, to_json, union
 from maquette.queries.conjunctions import Conjunctions, conjunctions
-from maquette.queries.halfspaces import Halfspaces
+from maquette.queries.halfspaces import Halfspaces, halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
 from maquette.queries.parities import Parities
 from maquette.queries.predicates import Boxes, Predicate, Predicates, boxes, exact_predicates, predicates
@@ -272,8 +272,8 @@ def read_words(domain: Domain, words: WorkloadWords) -> Queries:
 
 EXAMPLES = (
     "marginals:3, marginals:1,2, marginal:age,sex, points, points:age,sex, prefixes:age, ranges:age,hours, "
-    "conjunctions:3, literals:3, parities:a,b,c, halfspaces:age + 2*hours >= 60, boxes:age=3..7, "
-    "weights:age:0,1/2,1, where:age >= 60, file:workload.json"
+    "conjunctions:3, conjunctions:a,b,c, literals:3, parities:a,b,c, halfspaces:age + 2*hours >= 60, "
+    "halfspaces:age,hours, boxes:age=3..7, weights:age:0,1/2,1, where:age >= 60, file:workload.json"
 )
 
 
@@ -328,8 +328,18 @@ _TERM = re.compile(r"([+-]?)(?:([0-9]+(?:\.[0-9]+|/[0-9]+)?)\*?)?([^\W\d]\w*)")
 _SIDE = re.compile(r"-?[0-9]+(?:\.[0-9]+|/[1-9][0-9]*)?")
 
 
+def _parse_conjunctions(domain: Domain, kind: str, rest: str) -> Conjunctions:
+    """Those of at most so many bits; or of any number of the named ones; or of all."""
+    literals = kind == "literals"
+    if re.fullmatch("[0-9, ]+", rest):
+        return conjunctions(domain, _number(kind, rest), literals=literals)
+    return conjunctions(domain, literals=literals, attributes=_names(domain, rest) if rest else None)
+
+
 def _parse_halfspaces(domain: Domain, rest: str) -> Halfspaces:
-    """Inequalities such as age + 2*hours >= 60, several with a semicolon between them."""
+    """Inequalities such as age + 2*hours >= 60, several with a semicolon between them; or a grid such as age,hours."""
+    if rest and not re.search("[<>=;]", rest):
+        return halfspaces(domain, _names(domain, rest))
     sides = [_inequality(domain, one.strip()) for one in rest.split(";") if one.strip()]
     if not sides:
         raise WorkloadError("expected an inequality after halfspaces:, such as age + 2*hours >= 60")
@@ -386,8 +396,8 @@ _KINDS: dict[str, Callable[[Domain, str], Queries]] = {
     "prefixes": lambda domain, rest: prefixes(domain, _one_name(domain, rest)),
     "thresholds": lambda domain, rest: prefixes(domain, _one_name(domain, rest)),
     "ranges": lambda domain, rest: ranges(domain, *_names(domain, rest)),
-    "conjunctions": lambda domain, rest: conjunctions(domain, _number("conjunctions", rest)),
-    "literals": lambda domain, rest: conjunctions(domain, _number("literals", rest), literals=True),
+    "conjunctions": lambda domain, rest: _parse_conjunctions(domain, "conjunctions", rest),
+    "literals": lambda domain, rest: _parse_conjunctions(domain, "literals", rest),
     "boxes": _parse_boxes,
     "parities": _parse_parities,
     "halfspaces": _parse_halfspaces,

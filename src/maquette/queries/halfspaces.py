@@ -19,6 +19,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names, sensitivity
 from maquette.queries.base import Queries
+from maquette.queries.half_planes import half_planes, level_directions
 from maquette.queries.rows import (
     MAX_SUM,
     Columns,
@@ -346,14 +347,31 @@ def _reach(factors: Sequence[int], cells: Sequence[Sequence[int]], limits: Seque
     return sum(sizes) + max(map(abs, limits))
 
 
+MAX_GRID_CELLS = 2**9
+"""Cells of a grid of which all half-spaces are asked."""
+MAX_GRID_DIRECTIONS = 2**12
+"""Directions that these take; every record is projected on each."""
+MAX_GRID_HALFSPACES = 2**16
+"""Half-spaces of a grid that are listed: about those of 16 by 16 even cells."""
+
+
 @checks("domain", lists=["attributes", "normals", "thresholds"])
 def halfspaces(
     domain: Domain,
     attributes: Iterable[str],
-    normals: Iterable[Sequence[float | Fraction]],
-    thresholds: Iterable[float | Fraction],
+    normals: Iterable[Sequence[float | Fraction]] | None = None,
+    thresholds: Iterable[float | Fraction] | None = None,
 ) -> Halfspaces:
-    """[sum_j w_j v_j >= t] for each normal w with its threshold t, v_j the value of the record's cell."""
+    """[sum_j w_j v_j >= t] for each normal w with its threshold t, v_j the value of the record's cell.
+
+    Without normals and thresholds all half-spaces of the grid of two attributes: each set of declared cells that a line
+    cuts off, once, with the empty set and the whole grid; up to 2^16 of them.
+    """
+    over = names.margin(domain, attributes) if isinstance(attributes, str) else tuple(attributes)
+    if normals is None and thresholds is None:
+        return _of_grid(domain, over)
+    if normals is None or thresholds is None:
+        raise WorkloadError("expected normals and thresholds together, or none of them for all of a grid")
     try:
         listed = tuple(tuple(normal) for normal in normals)
         limits = tuple(thresholds)
@@ -363,9 +381,43 @@ def halfspaces(
         ) from None
     return Halfspaces(
         domain,
-        names.margin(domain, attributes) if isinstance(attributes, str) else tuple(attributes),
+        over,
         tuple(tuple(exact(w, what="a normal's entry") for w in normal) for normal in listed),
         tuple(exact(t, what="a threshold") for t in limits),
+    )
+
+
+def _of_grid(domain: Domain, over: Margin) -> Halfspaces:
+    """All half-spaces of a grid of two attributes, direction by direction; the empty set and the grid first."""
+    columns = [numeric(domain, name) for name in names.margin(domain, over)]
+    if len(columns) != 2 or any(column.cells < 2 for column in columns):
+        raise WorkloadError(
+            f"all half-spaces are asked of two attributes of two or more cells each, got {', '.join(over) or 'none'}; "
+            "of others list normals and thresholds"
+        )
+    cells = math.prod(column.cells for column in columns)
+    if cells > MAX_GRID_CELLS:
+        raise _too_rich(over, f"{cells:,} cells, more than {MAX_GRID_CELLS:,}")
+    first, second = (whole_values(column) for column in columns)
+    level = level_directions(first.numerators, second.numerators)
+    if len(level) > MAX_GRID_DIRECTIONS:
+        raise _too_rich(over, f"{len(level):,} directions, more than {MAX_GRID_DIRECTIONS:,}")
+    normals: list[tuple[Fraction, ...]] = []
+    thresholds: list[Fraction] = []
+    for (a, b), tops in half_planes(first.numerators, second.numerators, level):
+        normals += [(Fraction(a * first.denominator), Fraction(b * second.denominator))] * len(tops)
+        thresholds += [Fraction(top) for top in tops]
+        if len(normals) + 2 > MAX_GRID_HALFSPACES:
+            raise _too_rich(over, f"more than {MAX_GRID_HALFSPACES:,} half-spaces")
+    low, high = extremes(columns[0])
+    ends = [(Fraction(1), Fraction(0))] * 2
+    order = tuple(column.name for column in columns)
+    return Halfspaces(domain, order, (*ends, *normals), (high + 1, low, *thresholds))
+
+
+def _too_rich(over: Margin, said: str) -> WorkloadError:
+    return WorkloadError(
+        f"the grid of {' and '.join(over)} has {said}; declare coarser cells, or list normals and thresholds"
     )
 
 
