@@ -142,3 +142,52 @@ def test_rows_are_exported_in_the_forms_that_there_are(place):
 def test_a_folder_that_is_no_release_is_refused_as_before(tmp_path):
     with pytest.raises(ReleaseError):
         mq.load(tmp_path)
+
+
+# The plan.
+
+
+def planned(place, *more):
+    usual = ["--schema", place / "census.schema.json", "--marginals", 2, "--n", 600, "--epsilon", 2]
+    return call("plan", *usual, "--delta", "1e-6", *more)
+
+
+def test_a_plan_divides_as_the_release_does(place, tmp_path):
+    plan = planned(place, "--json").json
+    assert {name: (one["rows"], one["unit_rows"]) for name, one in plan["tables"].items()} == {
+        "household": (600, 1),
+        "person": (1500, 4),
+    }
+    tables = mq.open({name: place / f"{name}.csv" for name in plan["tables"]}, schema=schema_of(4))
+    made = mq.release(tables, 2, epsilon=2, delta=1e-6, typical_rows=600, ledger=tmp_path / "c.ledger")
+    assert {name: view.budget.epsilon for name, view in made.views.items()} == {
+        name: one["epsilon"] for name, one in plan["tables"].items()
+    }
+    assert {name: view.mechanism for name, view in made.views.items()} == {
+        name: one["forecast"]["mechanism"] for name, one in plan["tables"].items()
+    }
+
+
+def test_a_plan_shows_the_error_against_the_limits(place):
+    plan = planned(place, "--json").json
+    errors = {
+        one["at_most"]: one["tables"]["person"]["expected"]
+        for one in plan["limits"]
+        if one["table"] == "person"
+    }
+    assert errors[2] < plan["tables"]["person"]["forecast"]["expected"] < errors[8]
+    said = planned(place, "--ledger", place / "census.ledger")
+    assert said.code == 0, said
+    assert "With another limit" in said.out
+    assert "of ledger" in said.out
+
+
+@pytest.mark.parametrize(
+    "more", [("--online",), ("--alpha", 0.1), ("--rows-per-person", 2), ("--domain", "d.json")]
+)
+def test_a_plan_of_several_tables_refuses_what_is_said_of_one(more, place):
+    refused(planned(place, *more), "one table")
+
+
+def test_a_plan_of_several_tables_refuses_the_other_relation(place):
+    assert planned(place, "--relation", "replace-one").code == 2

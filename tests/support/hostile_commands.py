@@ -270,7 +270,7 @@ OWN: dict[tuple[str, str], str] = {
 }
 """Words for a parameter that means something else in one command."""
 USED: dict[str, tuple[str, ...]] = {
-    "plan": ("n", "epsilon", "marginals"),
+    "plan": ("domain", "n", "epsilon", "marginals"),
     "release": ("domain", "marginals", "ledger", "output"),
     "table": ("names",),
     "ask": ("predicates", "ledger", "queries"),

@@ -56,17 +56,9 @@ class TableFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFiles:
-    """The private table and what is declared of it, or several that belong together."""
+class Declaration:
+    """What is declared of one table, or of several that belong together."""
 
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TABLE...",
-            help="The private table: CSV, Parquet, Arrow, DuckDB, postgresql://..., spark:... With --schema NAME=TABLE "
-            "for each table, or one database that holds them all.",
-        ),
-    ]
     domain: Annotated[
         Path | None, typer.Option("--domain", "-d", help="The domain file: the declared public schema.")
     ] = None
@@ -74,15 +66,6 @@ class TableFiles:
         Path | None,
         typer.Option("--schema", help="The schema file of several tables, instead of a domain file."),
     ] = None
-
-    @property
-    def source(self) -> str:
-        """The one table, or the one database."""
-        if len(self.sources) != 1:
-            raise ParameterError(
-                f"expected one table, got {len(self.sources)}; several need --schema FILE, and NAME=TABLE for each"
-            )
-        return self.sources[0]
 
     def declared(self) -> Domain | Schema:
         """What is declared of the one, or of the several."""
@@ -96,6 +79,29 @@ class TableFiles:
                 "give --domain FILE for one table, or --schema FILE for several that belong together"
             )
         return Schema.load(self.schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFiles(Declaration):
+    """The private table and what is declared of it, or several that belong together."""
+
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE...",
+            help="The private table: CSV, Parquet, Arrow, DuckDB, postgresql://..., spark:... With --schema NAME=TABLE "
+            "for each table, or one database that holds them all.",
+        ),
+    ]
+
+    @property
+    def source(self) -> str:
+        """The one table, or the one database."""
+        if len(self.sources) != 1:
+            raise ParameterError(
+                f"expected one table, got {len(self.sources)}; several need --schema FILE, and NAME=TABLE for each"
+            )
+        return self.sources[0]
 
     def of(self, schema: Schema) -> str | dict[str, str]:
         """The source of each of several tables, or the one database."""

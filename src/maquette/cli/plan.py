@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maquette.cli import console, options
 from maquette.errors import ParameterError
-from maquette.requests import PlanRequest, SessionRequest, WorkloadWords
+from maquette.requests import PlanRequest, ReleaseRequest, SessionRequest, WorkloadWords
 
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Balance
     from maquette.core.budget import Budget, Cost
     from maquette.domain import Domain
+    from maquette.linked.forecast import LinkedForecast
     from maquette.mechanisms.base import ClassForecast, Forecast
     from maquette.queries.base import Queries
     from maquette.releasing.planning import Requirement
     from maquette.releasing.ranking import Comparison
+    from maquette.schema import Schema
 
 MARK = "→"
 """Beside the mechanism that a release takes by itself."""
@@ -34,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     *,
-    domain: options.DomainFile,
+    files: options.Declaration,
     wish: PlanRequest,
     workload: WorkloadWords,
     ledger: Annotated[
@@ -54,16 +55,21 @@ def plan(
     Example:
       maquette plan --domain people.domain.json --marginals 3 --n 20000 --epsilon 1 --delta 1e-9
       maquette plan --domain people.domain.json --online --n 20000 --epsilon 1
+      maquette plan --schema census.schema.json --marginals 2 --n 20000 --epsilon 1 --delta 1e-9
     """
     from maquette.core.budget import Budget
     from maquette.domain import Domain
     from maquette.releasing.planning import plan as make_plan
     from maquette.releasing.planning import required
 
-    if online:
-        say_online(domain, wish, as_json=as_json)
+    declared = files.declared()
+    if not isinstance(declared, Domain):
+        _plan_tables(declared, wish, workload, online=online, ledger=ledger, as_json=as_json)
         return
-    queries = options.read_workload(workload, Domain.load(domain))
+    if online:
+        say_online(declared, wish, as_json=as_json)
+        return
+    queries = options.read_workload(workload, declared)
     public = asdict(wish)
     alpha, weight = public.pop("alpha"), public.pop("weight")
     if alpha is not None:
@@ -83,6 +89,74 @@ def plan(
     say_plan(ranked, queries, every=every)
     if ledger is not None:
         _say_share(ledger, budget)
+
+
+def _plan_tables(
+    schema: Schema,
+    wish: PlanRequest,
+    workload: WorkloadWords,
+    *,
+    online: bool,
+    ledger: str | None,
+    as_json: bool,
+) -> None:
+    """Several tables: what is expected of each, and what other limits would change."""
+    from maquette.linked.forecast import forecast
+
+    if online or wish.alpha is not None or wish.weight is not None or wish.rows_per_person != 1:
+        raise ParameterError("--online, --alpha, --weight and --rows-per-person are for one table")
+    if wish.n is None or wish.epsilon is None:
+        raise ParameterError(f"a plan needs --epsilon and --n, the number of units (rows of '{schema.unit}')")
+    request = ReleaseRequest(
+        epsilon=wish.epsilon, delta=wish.delta, relation=wish.relation, beta=wish.beta, typical_rows=wish.n
+    )
+    expected = forecast(schema, options.order_of(workload), request)
+    if as_json:
+        console.say_json(
+            expected.to_dict() | ({} if ledger is None else {"ledger": _share(ledger, expected.budget)})
+        )
+        return
+    _say_tables(expected, schema, beta=wish.beta)
+    if ledger is not None:
+        _say_share(ledger, expected.budget)
+
+
+def _say_tables(expected: LinkedForecast, schema: Schema, *, beta: float) -> None:
+    from maquette.results import wording
+
+    budget = wording.budget(expected.budget.epsilon, expected.budget.delta)
+    console.say(
+        f"Plan for {len(expected.views)} tables: {expected.units:,} units (rows of '{schema.unit}'), {budget}"
+    )
+    head = ("table", "rows", "of a unit", "epsilon", "mechanism", "guaranteed", "certified", "expected")
+    rows = [
+        (name, f"{one.rows:,}", f"{one.unit_rows:,}", f"{one.epsilon:.3g}", *_errors(one.forecast))
+        for name, one in expected.views.items()
+    ]
+    console.table(head, rows, right=(1, 2, 3, 5, 6, 7))
+    console.say(
+        "Errors are the largest over all queries of a table, in points (percent of its rows): guaranteed for all "
+        f"tables together except with probability {wording.chance(beta)}; what a certificate would state, and "
+        "expected, are typical, and no promise. Rows of tables that point to others are guessed by half their limit."
+    )
+    limits = [
+        (name, f"{most:,}", view, *_errors(one))
+        for name, tried in expected.limits.items()
+        for most, views in tried.items()
+        for view, one in views.items()
+    ]
+    if limits:
+        console.say("With another limit (at most so many rows under one of the parent), and as many rows:")
+        console.table(
+            ("limit of", "at most", "table", "mechanism", "guaranteed", "certified", "expected"),
+            limits,
+            right=(1, 4, 5, 6),
+        )
+        console.say("A smaller limit leaves out the rows beyond it, which these errors do not count.")
+
+
+def _errors(one: Forecast) -> tuple[str, ...]:
+    return one.mechanism, _points(one.guaranteed), _points(one.certified), _points(one.expected)
 
 
 def _share(location: str, budget: Budget) -> dict[str, Any]:
@@ -207,25 +281,23 @@ def _points(error: float | None) -> str:
     return "none" if error >= 1 else f"{100 * error:.2g}"
 
 
-def say_online(domain: Path, wish: PlanRequest, *, as_json: bool) -> None:
+def say_online(domain: Domain, wish: PlanRequest, *, as_json: bool) -> None:
     """Error against the number of questions; from how many on PMW beats fresh noise; what a session would do."""
-    from maquette.domain import Domain
     from maquette.theory import guarantees, overview
     from maquette.theory.existence import Facts
 
     n, epsilon, alpha = wish.n, wish.epsilon, wish.alpha
     if n is None or epsilon is None:
         raise ParameterError("plan --online needs --n, a public figure, and --epsilon")
-    schema = Domain.load(domain)
     setting = overview.Setting(
-        facts=Facts(universe=schema.size, log_queries=0.0),
+        facts=Facts(universe=domain.size, log_queries=0.0),
         n=n,
         epsilon=epsilon,
         delta=wish.delta,
         beta=wish.beta,
     )
     session = _session(
-        schema, n, SessionRequest(epsilon=epsilon, delta=wish.delta, beta=wish.beta, alpha=alpha)
+        domain, n, SessionRequest(epsilon=epsilon, delta=wish.delta, beta=wish.beta, alpha=alpha)
     )
     crossing = overview.crossover(setting)
     affordable = None

@@ -35,14 +35,24 @@ class LinkedRequest:
     requests: Mapping[str, Request]
 
     @classmethod
-    def of(cls, schema: Schema, queries: Mapping[str, Queries] | int, wish: ReleaseRequest) -> LinkedRequest:
-        """What a call asks for; all that is stated of the tables holds together, except with probability beta."""
+    def of(
+        cls,
+        schema: Schema,
+        queries: Mapping[str, Queries] | int,
+        wish: ReleaseRequest,
+        *,
+        rows: Mapping[str, int] | None = None,
+    ) -> LinkedRequest:
+        """What a call asks for; all that is stated of the tables holds together, except with probability beta.
+
+        `rows` are guesses of the rows of every table; without them, by the number of units that is guessed.
+        """
         workloads = dividing.workloads(schema, queries) if isinstance(queries, int) else queries
         if set(workloads) != set(schema.names):
             raise ParameterError(
                 f"expected queries for each of the tables {', '.join(schema.names)}, or a number k"
             )
-        rows = dividing.typical_rows(schema, wish.typical_rows)
+        rows = rows or dividing.typical_rows(schema, wish.typical_rows)
         for name, workload in workloads.items():
             if workload.domain.fingerprint != schema.domain(name).fingerprint:
                 raise ParameterError(
@@ -67,6 +77,14 @@ class LinkedRequest:
         return LinkedRequest(
             self.schema, {name: replace(one, accounting=accounting) for name, one in self.requests.items()}
         )
+
+    def divided(self, accounting: Accounting | None) -> tuple[LinkedRequest, Budget, dict[str, Plan]]:
+        """The request, counted as a ledger does or as suits it; the whole budget, and each table's part of it."""
+        accounting = accounting or planning.plan_of(self.first).budget.accounting
+        request = self.counted_by(accounting)
+        budget = replace(self.first.budget, accounting=accounting)
+        budgets = dividing.parts(budget, dividing.shares(request.requests))
+        return request, budget, request.plans(budgets)
 
     def plans(self, budgets: Mapping[str, Budget]) -> dict[str, Plan]:
         """Each request with its part of the budget, and all that follows from it."""
@@ -98,11 +116,7 @@ def release_tables(
     first = request.first
     warn_if_weak(first.budget)
     with find_payer(tables.root, payer, relation=first.between) as till:
-        accounting = till.accounting or planning.plan_of(first).budget.accounting
-        request = request.counted_by(accounting)
-        budget = replace(first.budget, accounting=accounting)
-        budgets = dividing.parts(budget, dividing.shares(request.requests))
-        plans = request.plans(budgets)
+        request, budget, plans = request.divided(till.accounting)
         for name, plan in plans.items():
             planning.check_memory(plan, limit=tables[name].memory_limit)
         key = payer.key or request.key
