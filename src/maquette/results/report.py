@@ -140,7 +140,10 @@ def account_in_words(account: Account, *, delta: float) -> str:
     said = ", ".join(f"{percent_of(units, total)} {name}" for name, units in parts.items())
     unit = Unit(account.unit)
     at = 0.0 if unit.is_pure else delta if account.delta is None else account.delta
-    return f"{said}; {wording.further(epsilon_for_units(left, unit, delta=at), at)}"
+    further = wording.further(epsilon_for_units(left, unit, delta=at), at)
+    if unit.is_pure and account.delta:
+        return f"{said} of its pure part; what the other part can pay for: maquette ledger show"
+    return f"{said}; {further}"
 
 
 MAX_GROUPS = 16
