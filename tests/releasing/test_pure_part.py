@@ -21,11 +21,11 @@ from support.online_cases import PEOPLE, people
 
 TERMS: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
 FORM = Domain(
-    [
+    (
         Attribute("age", Kind.ORDINAL, codes=40),
         Attribute("sex", Kind.CATEGORICAL, codes=2),
         Attribute("household", Kind.CATEGORICAL, codes=4),
-    ]
+    )
 )
 ONE = mq.where(PEOPLE, "age >= 3")
 ONES, PAIRS = mq.marginals(PEOPLE, k=1), mq.marginals(PEOPLE, k=2)
