@@ -39,7 +39,9 @@ def test_answers_that_follow_are_free_and_all_are_within_their_errors(monkeypatc
     free = paid = 0
     for seed in range(4):
         ledger = book(BUDGET, relation=relation)
-        session = seeded_session(monkeypatch, seed, table, ledger=ledger, relation=relation, **OPTIONS)
+        session = seeded_session(
+            monkeypatch, seed, table.for_another_ledger(), ledger=ledger, relation=relation, **OPTIONS
+        )
         for text, answer in ask_all(session):
             assert abs(answer.value - truth(table, text)) <= answer.error <= OPTIONS["alpha"] + 1e-9
             assert (answer.kind == "paid") == (answer.cost > 0)

@@ -147,3 +147,13 @@ def test_what_is_no_chance_or_no_noise_is_refused():
         ratios.laplace_gap(scale=0.0, size_scale=1.0, beta=0.1)
     with pytest.raises(ParameterError):
         ratios.joint_gap(error=-1.0, size_error=0.0)
+
+
+@pytest.mark.parametrize("count", [-400.0, 0.0, 5.0, 220.0, 1000.0, 1400.0])
+@pytest.mark.parametrize("size", [-3.0, 0.0, 50.0, 1000.0])
+def test_one_share_is_that_of_a_list_with_one_count(count, size):
+    def gap(share: float) -> float:
+        return 30.0 + 10.0 * share
+
+    (low,), (high,) = ratios.share_between([count], size, gap=gap)
+    assert ratios.one_share_between(count, size, gap=gap) == pytest.approx((low, high), abs=1e-12)

@@ -287,6 +287,7 @@ THEOREMS = (
         "Fieller 1954",
         (
             "ratios.share_between",
+            "ratios.one_share_between",
             "ratios.gaussian_gap",
             "ratios.laplace_gap",
             "ratios.joint_gap",
