@@ -75,7 +75,7 @@ class CombinationQuestion:
         for one in statistics:
             bounds.check_type(one.family, Family, "a family of combinations")
             bounds.check_whole(one.order, least=1, most=any_order.MAX_COLUMNS, what="a number of columns")
-            bounds.check_whole(one.floor, least=0, most=bounds.RECORDS, what="the least error that is told")
+            bounds.check_whole(one.floor, least=0, most=bounds.RECORDS, what="the least error that is stated")
         if not statistics or len({(one.family, one.order) for one in statistics}) < len(statistics):
             raise ParameterError("expected some families of combinations, each once")
         return cls(released, axes, tuple(statistics))

@@ -65,7 +65,7 @@ class GroupMeans:
         for column in self.numbers:
             bounds.check_list(column, int, "whole numbers of cells")
         bounds.check_whole(self.order, least=1, most=any_order.MAX_COLUMNS, what="a number of columns")
-        bounds.check_whole(self.floor, least=0, most=bounds.RECORDS, what="the least error that is told")
+        bounds.check_whole(self.floor, least=0, most=bounds.RECORDS, what="the least error that is stated")
         if len(self.numbers) != len(axes) or not any(self.numbers):
             raise ParameterError(
                 "expected numbers for every column of the released rows, some of them not empty"

@@ -170,7 +170,7 @@ def certify_classes(
 MEMORY = 2048.0
 """Megabytes that the search over combinations may take, whatever the machine has: a repetition asks the same."""
 LEAST = 0.5
-"""Of the deviation of the noise: errors below are told as if they were that large, which shortens the search."""
+"""Of the deviation of the noise: errors below are stated as if they were that large, which shortens the search."""
 
 
 def certify_combinations(
@@ -283,7 +283,7 @@ def certify_typical(
 
 
 MEAN_FLOOR = 0.25
-"""Of the workload's certificate: errors of group means below are told as if they were that large."""
+"""Of the workload's certificate: errors of group means below are stated as if they were that large."""
 
 
 def certify_group_means(

@@ -27,7 +27,7 @@ _CELLS = (4, 16, 64, 256)
 _RATIO = 2
 """A table has at least so many times as many cells."""
 _ROUNDS = 2
-"""In which coarse and fine variances are told from each other."""
+"""In which coarse and fine variances are separated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

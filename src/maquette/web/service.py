@@ -286,7 +286,7 @@ class Service:
             raise KeyReused(f"key '{key}' was used before for another statement; give each its own key")
 
     def settle(self, person: Person, table: str, key: str) -> None:
-        """End what a reservation holds; a session that follows it learns the number of records anew."""
+        """End what a reservation holds; a session that follows it learns the number of records again."""
         self.steward_link(person, table).call("settle", key=key, who=person.name)
         self._sized = {one for one in self._sized if one[1] != table}
 

@@ -112,7 +112,7 @@ class ReceiptFile:
     def read(self, handle: int | None = None) -> ChainState | None:
         """The newest whole slot, None where nothing was ever kept; LedgerError if neither slot is whole.
 
-        A file that is shorter than one slot was cut off in its first write, before anybody was told of it.
+        A file that is shorter than one slot was cut off in its first write, before anybody acted on it.
         """
         for _ in range(_ATTEMPTS):
             raw = os.pread(handle, 2 * SLOT, 0) if handle is not None else self._bytes()
