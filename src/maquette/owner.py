@@ -163,10 +163,11 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     if declared is None or (domain is not None and schema is not None):
         raise ParameterError("expected the domain of one table (domain=) or the schema of several (schema=)")
     if not declared.reviewed and not allow_unreviewed:
+        kind = "domain" if schema is None else "schema"
         raise DomainError(
-            "this domain is an unreviewed draft: its lists and bounds may come from the private rows; go through "
-            "its columns with maquette domain review, or check that each is public knowledge and set "
-            '"reviewed": true in the domain file'
+            f"this {kind} is an unreviewed draft: its lists and bounds may come from the private rows; go through "
+            f"its columns with maquette {kind} review, or check that each is public knowledge and set "
+            f'"reviewed": true in the {kind} file'
         )
     from maquette.discovery.raw import raw_commitment
     from maquette.vault.readers import open_engine, public_name

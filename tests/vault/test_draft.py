@@ -129,7 +129,7 @@ def test_bounds_are_round_and_around(low, width):
     below, above = round_bounds(low, low + width)
     assert below <= low
     assert low + width < above
-    assert above - below <= max(1.3 * width, abs(low + width) / 1000 * 1.3 + 2, 3)
+    assert above - below <= max(1.3 * width, abs(low + width) / 1000 * 1.3 + 2, 4)  # from 0 to 3: below 4
 
 
 def test_codes_scales_and_usual_numbers_are_told_apart():
